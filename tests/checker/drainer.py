@@ -1,0 +1,64 @@
+"""One relay of a history, through all its lives: its links to Postgres and to OpenFGA, and the process of the moment."""
+
+import os
+import signal
+import threading
+
+from gate import Gate
+from process import wait_until
+from relay import Relay, environment
+
+
+class Drainer:
+    """What it needs of the world: folder, fga, store, database, toxiproxy, profile."""
+
+    def __init__(self, world, number, lanes, batch_rows):
+        self.world = world
+        self.name = f"relay-{number}"
+        self.folder = f"{world.folder}/{self.name}"
+        os.makedirs(self.folder)
+        # Held while an act of the nemesis on this relay is under way.
+        self.busy = threading.Lock()
+        self.gate = Gate(self.name, world.fga, world.profile.settle + 0.5)
+        self.to_fga = world.toxiproxy.link(self.gate.port)
+        self.to_postgres = world.toxiproxy.link(world.database.cluster.port)
+        profile = world.profile
+        self.flags = [
+            "--lanes", str(lanes), "--batch-rows", str(batch_rows), "--sweep-interval", "1s", "--min-backoff", "100ms", "--max-backoff", "3s",
+            "--settle-timeout", f"{profile.settle}s", "--request-timeout", f"{profile.request}s", "--connect-timeout", "2s", "--log-level", "debug",
+        ]
+        self.relay = None
+
+    def start(self):
+        database = self.world.database
+        url = database.cluster.url(database.name, port=self.to_postgres.port) + f"&application_name={self.name}"
+        env = environment(url, self.world.store, f"http://127.0.0.1:{self.to_fga.port}", FGA_MODEL_ID=None)
+        self.relay = Relay(self.folder, *self.flags, env=env)
+
+    def kill(self):
+        self.relay.kill()
+        self.relay.check()
+
+    def terminate(self):
+        """SIGTERM; it must end by itself, and in time. One that has only just begun would simply die of it."""
+        self.notices()
+        self.relay.stop(timeout=20)
+        assert "did not end in time" not in self.relay.text(), f"{self.name} gave up what was in flight after SIGTERM"
+
+    def backends(self):
+        """The pids of its sessions in Postgres."""
+        with self.world.database.cluster.connect("postgres") as admin:
+            rows = admin.execute("SELECT pid FROM pg_stat_activity WHERE application_name = %s", [self.name]).fetchall()
+        return {pid for pid, in rows}
+
+    def notices(self):
+        """Waits until it has seen what has become of its connections: whoever answers twice has turned its loop in between."""
+        for _ in range(2):
+            wait_until(lambda: self.relay.readyz()[0] != 0, 10, what=f"{self.name} to answer its probe")
+
+    def close(self):
+        """Ends it at once."""
+        if self.relay is not None and self.relay.process.poll() is None:
+            self.relay.signal(signal.SIGCONT)
+            self.relay.kill()
+        self.gate.close()

@@ -87,6 +87,9 @@ struct request {
 	struct str reason;          /* of the last one */
 };
 
+/* A request's body, in bytes: well below OpenFGA's 616,448 of protobuf. */
+enum { BATCH_MAX_BODY = 400 * 1000 };
+
 struct batch_limits {
 	size_t max_tuples; /* a request */
 	size_t max_bytes;  /* a request's body */
@@ -150,6 +153,10 @@ const struct tuple *batch_tuple(const struct batch *b, const struct request *r);
 
 /* Adds the ids of the request's rows, at most `max` of them, as 1,2,3. */
 void batch_request_ids(const struct batch *b, const struct request *r, size_t max, struct buf *out);
+
+/* When a request in flight was really sent, as its answer tells: OpenFGA's deadline for it begins then. Before
+ * batch_answer, which else takes the moment of batch_next for it. */
+void batch_sent(struct batch *b, struct request *r, const struct answer *a);
 
 /* What the answer to a request in flight means. Returns the verdict as it was carried out: a SPLIT of what cannot be
  * smaller is REJECTED, a HALT that asks for a probe is RETRY. */

@@ -39,6 +39,7 @@ struct outbox {
 
 /* The most that a row's payload may have, as text; a larger one is refused without being read. */
 enum { OUTBOX_MAX_PAYLOAD = 8 * 1024 * 1024 };
+#define OUTBOX_TOO_LARGE "the payload is larger than the 8388608 bytes that relay takes: split the row"
 
 /* The most that a row in flight somewhere else may have for its tuples to be looked at: above a larger one everything
  * waits. */

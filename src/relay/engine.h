@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "base/rng.h"
 #include "core/canary.h"
+#include "core/crowd.h"
 #include "core/horizon.h"
 #include "core/kinds.h"
 #include "core/limit.h"
@@ -44,6 +45,8 @@ struct engine {
 	struct metrics metrics;
 	struct rng rng;
 	struct limit limit;
+	struct crowd crowd;
+	unsigned lanes_busy;
 	size_t in_flight;            /* requests, of all lanes */
 	unsigned max_tuples;         /* a request: the option, or less where the server said so */
 	uint64_t claims;             /* sent so far: order's turns */

@@ -44,7 +44,9 @@ void lane_set_state(struct lane *l, enum lane_state to)
 	if (to == LANE_IDLE || to == LANE_OFFLINE)
 		turn_end(&l->turn, l->engine);
 	log_debug("lane", LOG_S("lane", l->label), LOG_S("from", state_name(l->state)), LOG_S("to", state_name(to)));
+	l->engine->lanes_busy -= lane_is_done(l) ? 0 : 1;
 	l->state = to;
+	l->engine->lanes_busy += lane_is_done(l) ? 0 : 1;
 	engine_turn(l->engine);
 }
 
@@ -205,7 +207,7 @@ int64_t lane_due_ms(const struct lane *l, int64_t now_ms)
 {
 	if (l->state == LANE_WRITING || l->state == LANE_ORPHANED)
 		return batch_due_ms(&l->batch, now_ms);
-	return INT64_MAX;
+	return l->state == LANE_IDLE ? crowd_due_ms(&l->engine->crowd, now_ms) : INT64_MAX;
 }
 
 struct lane *lane_new(struct engine *e, unsigned number, const struct lane_callbacks *callbacks, void *arg)

@@ -1,5 +1,3 @@
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "relay/apart.h"
 #include "relay/lane_state.h"
@@ -7,7 +5,6 @@
 
 enum {
 	BATCH_DEADLINE_MS = 30 * 1000, /* a batch begins nothing new after it, so that its transaction ends */
-	MAX_BODY_BYTES = 400 * 1000,   /* well below OpenFGA's 616,448 bytes of protobuf */
 	TAKEN_POSTPONE_MS = 1000,      /* a parked row that somebody else has locked */
 };
 
@@ -119,10 +116,18 @@ void lane_send_claim(struct lane *l, int64_t now_ms)
 	buf_free(&seen_versions);
 }
 
+bool lane_is_left_out(const struct lane *l, int64_t now_ms)
+{
+	const struct engine *e = l->engine;
+	unsigned may = crowd_lanes(&e->crowd, e->options->lanes, limit_get(&e->limit), now_ms);
+	return e->lanes_busy - (lane_is_done(l) ? 0 : 1) >= may;
+}
+
 bool lane_wants_claim(const struct lane *l, int64_t now_ms)
 {
 	struct engine *e = l->engine;
-	return !e->stopping && target_may_claim(&e->target) && turn_is_due(&l->turn, e, now_ms);
+	return !e->stopping && target_may_claim(&e->target) && turn_is_due(&l->turn, e, now_ms) &&
+	       !lane_is_left_out(l, now_ms);
 }
 
 /* Of the parked rows that were asked for: those that did not come are finished, and those that others have wait. */
@@ -150,10 +155,7 @@ static void take_row(struct lane *l, const struct outbox_row *found, int64_t now
 	if (l->n_these == 0 && park_has(&e->park, found->id))
 		return; /* another lane has parked it since this claim was sent: it is tried when it is due */
 	if (found->is_too_large) {
-		char error[128];
-		snprintf(error, sizeof error, "the payload is larger than the %d bytes that relay takes: split the row",
-		         OUTBOX_MAX_PAYLOAD);
-		row = batch_add_rejected(b, found->id, found->attempts, error);
+		row = batch_add_rejected(b, found->id, found->attempts, OUTBOX_TOO_LARGE);
 	} else {
 		row = batch_add(b, found->id, found->attempts, now_ms - found->age_ms, found->payload);
 	}
@@ -166,7 +168,7 @@ static void begin_batch(struct lane *l, const struct outbox_rows *found, int64_t
 	struct others others;
 	struct batch_limits limits = {
 	    .max_tuples = l->engine->max_tuples,
-	    .max_bytes = MAX_BODY_BYTES,
+	    .max_bytes = BATCH_MAX_BODY,
 	    .settle_ms = o->settle_timeout_ms,
 	    .deadline_ms = now_ms + BATCH_DEADLINE_MS,
 	};
@@ -198,15 +200,17 @@ static void learn(struct lane *l, const struct outbox_rows *found, int64_t now_m
 	struct engine *e = l->engine;
 	bool left_rows = found->locked >= e->options->batch_rows || found->locked > found->mine;
 	struct horizon_seen seen = {.rows = found->mine, .lowest_other = INT64_MAX, .is_short = !left_rows};
+	size_t others = 0;
 	for (size_t i = 0, mine = 0; i < found->n; i++) {
 		const struct outbox_row *row = &found->rows[i];
 		if (row->whose == OUTBOX_MINE) {
 			seen.lowest = mine++ == 0 ? row->id : seen.lowest;
 			seen.highest = row->id;
-		} else if (row->id < seen.lowest_other && !order_has(&e->order, row->id)) {
-			seen.lowest_other = row->id;
+		} else if (!order_has(&e->order, row->id)) {
+			seen.lowest_other = others++ == 0 ? row->id : seen.lowest_other;
 		}
 	}
+	crowd_seen(&e->crowd, others, e->options->batch_rows, now_ms);
 	horizon_claimed(&e->horizon, &l->from, &seen, now_ms);
 	wake_claimed(&e->wake, found->mine, left_rows, now_ms);
 	e->backlog = left_rows;

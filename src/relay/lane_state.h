@@ -54,6 +54,9 @@ void lane_prove(struct lane *l, enum proof what);
 
 /* lane_claim.c */
 
+/* Whether others have so much in flight that this lane would be one too many. */
+bool lane_is_left_out(const struct lane *l, int64_t now_ms);
+
 /* Whether there is anything to claim, and it may be. */
 bool lane_wants_claim(const struct lane *l, int64_t now_ms);
 

@@ -365,17 +365,32 @@ static void retry_or_fail(struct batch *b, struct request *r, const struct judge
 	}
 }
 
+/* A try of the request, sent at the latest at sent_ms, may still be carried out. */
+static void lost(struct batch *b, struct request *r, int64_t sent_ms)
+{
+	r->unsettled_until_ms = sent_ms + b->limits.settle_ms;
+	if (r->unsettled_until_ms > b->settle_until_ms)
+		b->settle_until_ms = r->unsettled_until_ms;
+}
+
+void batch_sent(struct batch *b, struct request *r, const struct answer *a)
+{
+	ASSERT(r->state == REQUEST_IN_FLIGHT);
+	if (a->sent_ms != 0)
+		r->sent_ms = a->sent_ms;
+	if (a->resent)
+		lost(b, r, r->sent_ms);
+}
+
 enum verdict batch_answer(struct batch *b, struct request *r, const struct judgement *j, int64_t now_ms,
                           struct rng *rng)
 {
 	ASSERT(r->state == REQUEST_IN_FLIGHT);
 	b->in_flight--;
 	if (j->unknown) {
-		r->unsettled_until_ms = r->sent_ms + j->delay_ms + b->limits.settle_ms;
+		lost(b, r, r->sent_ms);
 		r->lost++;
 	}
-	if (r->unsettled_until_ms > b->settle_until_ms)
-		b->settle_until_ms = r->unsettled_until_ms;
 	switch (j->verdict) {
 	case VERDICT_DELIVERED:
 		delivered(b, r);

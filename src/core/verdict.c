@@ -369,14 +369,12 @@ static void judge(const struct party *p, const struct answer *a, const struct re
 		return;
 	}
 	if (a->transport != TRANSPORT_ANSWERED) {
-		*out = (struct judgement){
-		    .verdict = VERDICT_RETRY, .unknown = a->transport == TRANSPORT_LOST, .delay_ms = a->delay_ms};
+		*out = (struct judgement){.verdict = VERDICT_RETRY, .unknown = a->transport == TRANSPORT_LOST};
 		explain(p, NULL, a, r, what, out);
 		return;
 	}
 	const struct rule *rule = find_rule(p->rules, a->status, r);
-	*out = (struct judgement){
-	    .verdict = rule->verdict, .hint = rule->hint, .unknown = rule->unknown, .delay_ms = a->delay_ms};
+	*out = (struct judgement){.verdict = rule->verdict, .hint = rule->hint, .unknown = rule->unknown};
 	if (rule->verdict == VERDICT_RETRY)
 		out->retry_after_ms = retry_after_ms(a->retry_after, wall_ms);
 	if (rule->verdict != VERDICT_DELIVERED)

@@ -59,7 +59,8 @@ struct answer {
 	struct str retry_after;        /* the header's value, else empty */
 	struct str date;               /* the same */
 	const char *error;             /* what the transport said; NULL when answered */
-	int64_t delay_ms;              /* it was sent so long after it was begun: it waited for a token */
+	int64_t sent_ms;               /* of the monotonic clock: when it was sent, the last time; 0: it was not */
+	bool resent;                   /* and it had been sent before, on a connection that ended without an answer */
 	const struct judgement *token; /* NO_TOKEN: what became of it, RETRY or HALT */
 	const char *secrets[2];        /* what was sent that may come back and must not be shown; NULL: nothing */
 };
@@ -69,7 +70,6 @@ struct judgement {
 	enum hint hint;
 	bool unknown;           /* it may have been carried out, or may still be */
 	int64_t retry_after_ms; /* RETRY: not before; 0 where nothing was said; at most VERDICT_MAX_RETRY_AFTER_MS */
-	int64_t delay_ms;       /* the answer's */
 	unsigned tuple_limit;   /* HINT_SIZE: the server's limit of tuples a request where it named one; else 0 */
 	struct fault fault;     /* SPLIT, REJECTED: what it names as the reason */
 	char reason[512];       /* one line of valid UTF-8; no secret */

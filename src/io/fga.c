@@ -24,9 +24,7 @@ struct call {
 	struct buf url;
 	struct buf body;
 	bool is_post;
-	bool again; /* its first token was refused */
-	int64_t begun_ms;
-	int64_t sent_ms;
+	bool again;          /* its first token was refused */
 	uint64_t generation; /* of the token that it was sent with */
 	fga_answer_fn *fn;
 	void *arg;
@@ -40,10 +38,9 @@ static void call_free(struct call *c)
 }
 
 /* The call is in no list any more. */
-static void finish(struct call *c, struct answer a)
+static void finish(struct call *c, const struct answer *a)
 {
-	a.delay_ms = c->sent_ms - c->begun_ms;
-	c->fn(c->arg, &a);
+	c->fn(c->arg, a);
 	call_free(c);
 }
 
@@ -59,7 +56,7 @@ static void on_answer(void *arg, const struct answer *a)
 		c->again = true;
 		go(c);
 	} else {
-		finish(c, *a);
+		finish(c, a);
 	}
 }
 
@@ -74,7 +71,6 @@ static void send_with(struct call *c, const struct credential *credential)
 	    .headers = c->is_post ? json : plain,
 	    .bearer = credential->token,
 	};
-	c->sent_ms = clock_ms();
 	c->generation = credential->generation;
 	TAILQ_INSERT_TAIL(&c->fga->sent, c, link);
 	http_send(c->fga->http, &r, on_answer, c);
@@ -100,9 +96,8 @@ static void on_fetched(void *arg, const struct judgement *failure)
 	TAILQ_CONCAT(&waited, &f->waiting, link);
 	while ((c = TAILQ_FIRST(&waited)) != NULL) {
 		TAILQ_REMOVE(&waited, c, link);
-		c->sent_ms = clock_ms();
 		if (failure != NULL)
-			finish(c, (struct answer){.transport = TRANSPORT_NO_TOKEN, .token = failure});
+			finish(c, &(struct answer){.transport = TRANSPORT_NO_TOKEN, .token = failure});
 		else
 			go(c);
 	}
@@ -114,7 +109,6 @@ static void start(struct fga *f, const char *path, const struct str *body, fga_a
 	c->fga = f;
 	c->fn = fn;
 	c->arg = arg;
-	c->begun_ms = clock_ms();
 	buf_add_text(&c->url, f->api_url);
 	buf_add_text(&c->url, path);
 	c->is_post = body != NULL;

@@ -31,6 +31,8 @@ struct call {
 	char *bearer; /* what was sent that nobody may see; NULL: nothing */
 	char *secret; /* the same */
 	int64_t begun_ms;
+	int64_t sent_ms; /* the last time; 0: not yet */
+	unsigned sent;   /* how often */
 	struct buf answer;
 	bool truncated;
 	http_answer_fn *fn;
@@ -108,7 +110,12 @@ static void clear(struct call *c)
 static void finish(struct call *c, CURLcode code)
 {
 	struct http *h = c->http;
-	struct answer a = {.transport = transport_of(c, code), .secrets = {c->bearer, c->secret}};
+	struct answer a = {
+	    .transport = transport_of(c, code),
+	    .sent_ms = c->sent_ms,
+	    .resent = c->sent > 1,
+	    .secrets = {c->bearer, c->secret},
+	};
 	if (a.transport == TRANSPORT_ANSWERED) {
 		long status = 0;
 		check(curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status));
@@ -210,6 +217,21 @@ static int on_connection(void *arg, curl_socket_t fd, curlsocktype purpose)
 	                                                                            : CURL_SOCKOPT_ERROR;
 }
 
+/* A connection is made and the request goes out: perhaps long after it was begun, and perhaps anew, since curl itself
+ * sends again what went out on a kept connection that then ended without an answer (CURLOPT_PREREQFUNCTION(3)). */
+/* NOLINTNEXTLINE(readability-non-const-parameter): curl's type says so */
+static int on_sending(void *arg, char *address, char *local_address, int port, int local_port)
+{
+	struct call *c = arg;
+	(void)address;
+	(void)local_address;
+	(void)port;
+	(void)local_port;
+	c->sent_ms = clock_ms();
+	c->sent++;
+	return CURL_PREREQFUNC_OK;
+}
+
 /* What all requests have in common. */
 static void set_up(struct call *c)
 {
@@ -220,6 +242,8 @@ static void set_up(struct call *c)
 	check(curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body));
 	check(curl_easy_setopt(easy, CURLOPT_WRITEDATA, c));
 	check(curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_connection));
+	check(curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_sending));
+	check(curl_easy_setopt(easy, CURLOPT_PREREQDATA, c));
 	check(curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L));
 	/* A name is resolved in a thread. Without this, giving up waits for it: seconds in which the loop stands still.
 	 */
@@ -303,6 +327,8 @@ void http_send(struct http *h, const struct http_request *r, http_answer_fn *fn,
 	c->fn = fn;
 	c->arg = arg;
 	c->begun_ms = clock_ms();
+	c->sent_ms = 0;
+	c->sent = 0;
 	c->bearer = r->bearer != NULL ? xstrdup(r->bearer) : NULL;
 	c->secret = r->secret != NULL ? xstrdup(r->secret) : NULL;
 	add_headers(c, r);

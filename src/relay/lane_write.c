@@ -94,6 +94,7 @@ static void on_answer(void *arg, const struct answer *a)
 {
 	struct flight *flight = arg;
 	struct judgement j;
+	batch_sent(&flight->lane->batch, flight->request, a);
 	verdict_write(a, (unsigned)flight->tuples, clock_wall_ms(), &j);
 	if (j.hint == HINT_EXISTS)
 		ask_existing(flight);

@@ -464,7 +464,7 @@ static void released_when_it_is_settled(void **state)
 	is_over("1 released");
 }
 
-/* It waited for a token before it was sent. */
+/* It waited for a token, or for a connection, before it was sent. */
 static void settles_from_when_it_was_really_sent(void **state)
 {
 	(void)state;
@@ -472,13 +472,31 @@ static void settles_from_when_it_was_really_sent(void **state)
 	batch_plan(&b);
 	struct request *r = sends("1: +1");
 	now_ms = 5000;
-	answer_with(r, (struct judgement){.verdict = VERDICT_RETRY, .unknown = true, .delay_ms = 4000}, "lost");
+	batch_sent(&b, r, &(struct answer){.sent_ms = 4000});
+	lose(r);
 	while (!batch_over(&b, now_ms)) {
 		wait_on();
 		if ((r = batch_next(&b, now_ms)) != NULL)
 			accept(r);
 	}
 	assert_int_equal(now_ms, 4000 + SETTLE_MS);
+	is_over("1 delivered");
+}
+
+/* What was sent before on another connection may be carried out late, whatever the answer to the last try. */
+static void settles_what_was_sent_twice(void **state)
+{
+	(void)state;
+	add(1, "+1");
+	batch_plan(&b);
+	struct request *r = sends("1: +1");
+	now_ms = 2000;
+	batch_sent(&b, r, &(struct answer){.sent_ms = 1500, .resent = true});
+	accept(r);
+	SENDS_NOTHING();
+	NOT_OVER();
+	wait_on();
+	assert_int_equal(now_ms, 1500 + SETTLE_MS);
 	is_over("1 delivered");
 }
 
@@ -554,6 +572,7 @@ int main(void)
 	    TEST(no_wave_begins_before_everything_is_settled),
 	    TEST(released_when_it_is_settled),
 	    TEST(settles_from_when_it_was_really_sent),
+	    TEST(settles_what_was_sent_twice),
 	    TEST(settled_already_when_the_loss_is_known),
 	    TEST(a_halt_waits_for_what_is_unsettled),
 	    TEST(losses_without_end_end),

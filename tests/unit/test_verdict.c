@@ -370,16 +370,6 @@ static void judges_transport(void **state)
 	assert_int_equal(j.verdict, R);
 	assert_false(j.unknown);
 	assert_string_equal(j.reason, "no token: no answer from the issuer: Timeout was reached");
-
-	a.error = NULL;
-	a.delay_ms = 17;
-	verdict_write(&a, 1, NOW_MS, &j);
-	assert_int_equal(j.verdict, R);
-	assert_int_equal(j.delay_ms, 17);
-	a = answered(500, "");
-	a.delay_ms = 18;
-	verdict_write(&a, 1, NOW_MS, &j);
-	assert_int_equal(j.delay_ms, 18);
 }
 
 static void heeds_retry_after(void **state)

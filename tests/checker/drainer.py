@@ -1,5 +1,6 @@
 """One relay of a history, through all its lives: its links to Postgres and to OpenFGA, and the process of the moment."""
 
+import http.client
 import os
 import signal
 import threading
@@ -38,6 +39,19 @@ class Drainer:
     def kill(self):
         self.relay.kill()
         self.relay.check()
+
+    def wait_left(self):
+        """Waits until nothing of it, which was killed, is on its way. The link and the gate take connections one by one, in order: once one
+        of ours was taken, all of its own have been."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.to_fga.port, timeout=10)
+        try:
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+        except http.client.RemoteDisconnected:
+            pass  # taken all the same
+        finally:
+            connection.close()
+        self.gate.wait_left()
 
     def terminate(self):
         """SIGTERM; it must end by itself, and in time. One that has only just begun would simply die of it."""

@@ -60,6 +60,15 @@ class Gate:
         wait_until(lambda: not self._proxy.open, timeout, every=0.002, what="the killed relay's connections to end")
 
     def _pass_on(self, exchange):
+        with self._lock:
+            self._under_way.add(id(exchange))
+        try:
+            return self._carry_out(exchange)
+        finally:
+            with self._lock:
+                self._under_way.discard(id(exchange))
+
+    def _carry_out(self, exchange):
         # The connection closed in the middle of the request: nobody would carry that out.
         if len(exchange.body) != int(exchange.headers.get("content-length", 0)):
             self.disturbed()
@@ -68,8 +77,6 @@ class Gate:
             self.disturbed()
             raise Drop
         begun = time.time()
-        with self._lock:
-            self._under_way.add(id(exchange))
         status = 0
         try:
             if self.lingers and exchange.is_write:
@@ -84,8 +91,6 @@ class Gate:
                 self.disturbed()
             if exchange.is_write and not exchange.is_probe:
                 self.journal.append((begun, time.time(), self.name, status, exchange.body))
-            with self._lock:
-                self._under_way.discard(id(exchange))
         return Reply(status, text)
 
     def _ask(self, exchange):

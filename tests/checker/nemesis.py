@@ -98,7 +98,7 @@ class Nemesis:
                 if not may:
                     return False
                 d.kill()
-                d.gate.wait_left()
+                d.wait_left()
             self._end.wait(pause)
             self._begin(d.start)
 

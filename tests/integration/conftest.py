@@ -9,7 +9,7 @@ import relay as relay_module
 from ledger import Ledger
 from load import Load
 from postgres import Cluster
-from process import die_with_parent
+from process import die_with_parent, wait_until
 from proxy import Proxy
 from relay import Relay, environment
 from tls import Authority
@@ -32,15 +32,24 @@ def cluster():
     made.close()
 
 
+def left(database):
+    """Waits until no session is in the database any more: it can be copied."""
+    with database.cluster.connect("postgres") as admin:
+        sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND backend_type = 'client backend'"
+        wait_until(lambda: admin.execute(sessions, [database.name]).fetchone()[0] == 0)
+
+
 @pytest.fixture(scope="session")
 def templates(cluster):
     """Databases to copy: with the ledger's table alone, and with the relay's trigger as well."""
     bare = cluster.create(prefix="bare")
     bare.create_outbox()
     bare.reconnect()
+    left(bare)
     installed = cluster.create(template=bare.name, prefix="installed")
     done = relay_module.run("install", database=installed)
     assert done.returncode == 0, done.stderr
+    left(installed)
     return bare.name, installed.name
 
 
@@ -82,7 +91,7 @@ def empty_db(cluster):
 @pytest.fixture(scope="session")
 def memory_fga():
     """OpenFGA with the memory datastore: for many tests, so nobody may stop it."""
-    made = openfga.Server()
+    made = openfga.Server(flags=openfga.PATIENT)
     yield made
     made.close()
 
@@ -90,7 +99,7 @@ def memory_fga():
 @pytest.fixture(scope="session")
 def durable_fga(cluster):
     """OpenFGA on a database of this cluster: what is in it survives a stop. Whoever stops it starts it again."""
-    made = openfga.Server(database=cluster.create(prefix="openfga"))
+    made = openfga.Server(database=cluster.create(prefix="openfga"), flags=openfga.PATIENT)
     yield made
     made.close()
 

@@ -3,6 +3,8 @@
 import signal
 from contextlib import contextmanager
 
+from process import wait_until
+
 
 @contextmanager
 def locked(database, table, mode):
@@ -19,11 +21,19 @@ def waiting(database):
 
 
 def end_sessions(database):
-    """Ends OpenFGA's sessions: the next ones take the database's settings as they are then."""
+    """Ends OpenFGA's sessions, also one that is just beginning: those that are left have taken the database's settings as they are now."""
     with database.cluster.connect("postgres") as admin:
-        admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND application_name <> 'test'", [database.name]
-        )
+        now = admin.execute("SELECT clock_timestamp()").fetchone()[0]
+
+        def count(sql, *arguments):
+            return admin.execute(f"SELECT count(*) FROM {sql}", [database.name, *arguments]).fetchone()[0]
+
+        # A session that begins has a lock on its database while it reads the settings, and until it stands in pg_stat_activity.
+        beginning = "pg_locks WHERE classid = 'pg_database'::regclass AND objid = (SELECT oid FROM pg_database WHERE datname = %s)"
+        wait_until(lambda: count(beginning) == 0)
+        old = "pg_stat_activity WHERE datname = %s AND application_name <> 'test' AND backend_start < %s"
+        admin.execute(f"SELECT pg_terminate_backend(pid) FROM {old}", [database.name, now])
+        wait_until(lambda: count(old, now) == 0)
 
 
 @contextmanager
@@ -47,6 +57,14 @@ def without_a_standby(cluster):
             admin.execute("SET synchronous_commit = local")
             admin.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{value}'")
             admin.execute("SELECT pg_reload_conf()")
+        wait_until(lambda: in_force(value))
+        # The checkpointer tells the others. It was signalled before the session that has seen the value began.
+        with cluster.connect("postgres") as admin:
+            admin.execute("CHECKPOINT")
+
+    def in_force(value):
+        with cluster.connect("postgres") as later:
+            return later.execute("SHOW synchronous_standby_names").fetchone()[0] == value
 
     set_to("nope")
     try:

@@ -17,6 +17,17 @@ def sessions(database, condition="true"):
     return [pid for pid, in found]
 
 
+def with_rows(database):
+    """The pids of the relay's sessions that hold rows while OpenFGA is asked. A claim that found none has no id of a transaction."""
+    return sessions(database, "state = 'idle in transaction' AND backend_xid IS NOT NULL")
+
+
+def wait_connected(database, relay, n=5):
+    """Waits until all n sessions of relays are made, and what is said and asked at the start is over. relay: one of them."""
+    wait_until(lambda: relay.metric('relay_canaries_total{result="seen"}') > 0, 30)
+    wait_until(lambda: len(sessions(database, "state = 'idle' AND query <> ''")) == n, 30)
+
+
 def waiting_for_a_lock(database, query="%"):
     """The pids of the relay's sessions that wait for a lock in a statement like this."""
     return sessions(database, f"wait_event_type = 'Lock' AND query ILIKE '{query}'".replace("%", "%%"))

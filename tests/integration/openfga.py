@@ -9,6 +9,9 @@ import tempfile
 
 from process import free_port, spawn, wait_until
 
+# For servers that nobody holds up: what a busy machine delays is not refused.
+PATIENT = ("--request-timeout", "60s")
+
 MODEL = os.path.join(os.path.dirname(__file__), "model.json")
 
 

@@ -128,8 +128,12 @@ class Cluster:
         """A new database with a name of its own, empty or a copy."""
         self.names += 1
         name = f"{prefix}_{self.names}"
+        template = template or "template1"
         with self.connect("postgres") as admin:
-            admin.execute(f"CREATE DATABASE {name}" + (f" TEMPLATE {template}" if template else ""))
+            # A session that was closed may still be there, and Postgres itself waits for it only five seconds.
+            there = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND backend_type = 'client backend'"
+            wait_until(lambda: not admin.execute(there, [template]).fetchone()[0], what=f"everybody to leave {template}")
+            admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return Database(self, name)
 
 

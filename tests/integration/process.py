@@ -1,6 +1,7 @@
 """Processes that cannot outlive the tests, ports that nobody else takes, and waiting for a condition."""
 
 import ctypes
+import itertools
 import os
 import random
 import signal
@@ -25,13 +26,14 @@ def spawn(args, *, death=signal.SIGKILL, **keywords):
 
 
 def wait_until(condition, timeout=10.0, *, every=0.01, what=None):
-    """Polls until condition() is true and returns its value; fails the test after `timeout` seconds."""
+    """Polls until condition() is true and returns its value; fails the test after `timeout` seconds, when one more look was in vain."""
     deadline = time.monotonic() + timeout
     while True:
+        last = time.monotonic() >= deadline
         value = condition()
         if value:
             return value
-        if time.monotonic() >= deadline:
+        if last:
             raise AssertionError(f"not within {timeout} s: {what() if callable(what) else what or condition}")
         time.sleep(every)
 
@@ -50,27 +52,26 @@ def within(seconds, attempt):
 
 
 def stays(condition, seconds, *, every=0.02):
-    """Polls for `seconds` and fails as soon as condition() is false: for what must not happen."""
+    """Polls for `seconds`, and once after them, and fails as soon as condition() is false: for what must not happen."""
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while True:
+        last = time.monotonic() >= deadline
         assert condition()
+        if last:
+            return
         time.sleep(every)
 
 
-# Below the range from which the kernel takes ports for outgoing connections (32768 on), a block a worker.
+# Below the range from which the kernel takes ports for outgoing connections (32768 on), a block a worker, gone round from a random place.
 _worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-_ports = iter(range(0))
+_block = 15000 + _worker % 16 * 1000
+_first = random.randrange(1000)
+_ports = itertools.cycle([*range(_block + _first, _block + 1000), *range(_block, _block + _first)])
 
 
 def free_port(host="127.0.0.1"):
     """A port nobody listens on; no two calls of a test run return the same one soon after each other."""
-    global _ports
-    while True:
-        port = next(_ports, None)
-        if port is None:
-            start = 15000 + _worker % 16 * 1000 + random.randrange(900)
-            _ports = iter(range(start, 15000 + (_worker % 16 + 1) * 1000))
-            continue
+    for port in _ports:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -85,6 +85,10 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self):
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)  # close() alone leaves accept() waiting, and the port open
+        except OSError:
+            pass
         self.listener.close()
         self.cut()
 
@@ -112,10 +116,10 @@ class Proxy:
             except OSError:
                 return
             self.connections += 1
+            self.open.add(client)
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client):
-        self.open.add(client)
         upstream = None
         try:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -134,7 +138,8 @@ class Proxy:
                 self.exchanges.append(exchange)
                 lose = False
                 try:
-                    reply = self.hook(exchange) if self.hook else None
+                    hook = self.hook  # a test may take it away at any time
+                    reply = hook(exchange) if hook else None
                 except Drop:
                     return
                 except Raw as raw:
@@ -185,13 +190,27 @@ def _message(reply):
     return f"HTTP/1.1 {reply.status} {reason}\r\n{headers}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body
 
 
+def _line(reader):
+    line = reader.readline()
+    if not line.endswith(b"\n"):
+        raise OSError("the connection ended in the middle of a message")
+    return line
+
+
+def _read(reader, n):
+    body = reader.read(n)
+    if len(body) < n:
+        raise OSError("the connection ended in the middle of a message")
+    return body
+
+
 def _read_head(reader):
     """(first line, headers with lower-case names), or None at the end of the connection."""
     first = reader.readline()
     if not first.strip():
         return None
     headers = {}
-    while (line := reader.readline().decode("latin-1").strip()) != "":
+    while (line := _line(reader).decode("latin-1").strip()) != "":
         name, value = line.split(":", 1)
         headers[name.lower()] = value.strip()
     return first.decode("latin-1").strip(), headers
@@ -200,12 +219,12 @@ def _read_head(reader):
 def _read_body(reader, headers):
     if headers.get("transfer-encoding") == "chunked":
         chunks = []
-        while size := int(reader.readline(), 16):
-            chunks.append(reader.read(size))
-            reader.readline()
-        reader.readline()
+        while size := int(_line(reader), 16):
+            chunks.append(_read(reader, size))
+            _line(reader)
+        _line(reader)
         return b"".join(chunks)
-    return reader.read(int(headers.get("content-length", 0)))
+    return _read(reader, int(headers.get("content-length", 0)))
 
 
 def refusal(status, code, message, **headers):

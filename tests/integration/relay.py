@@ -1,5 +1,6 @@
 """The relay itself, as a process."""
 
+import codecs
 import http.client
 import json
 import os
@@ -75,7 +76,7 @@ class Relay:
 
     def text(self):
         with open(self.path, "rb") as f:
-            return f.read().decode()
+            return codecs.getincrementaldecoder("utf-8")().decode(f.read())  # a character may still be on its way
 
     def log(self, **fields):
         """The log's lines as dictionaries; with fields given, those that have them."""

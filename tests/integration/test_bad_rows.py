@@ -92,14 +92,14 @@ def test_as_many_bad_rows_as_good_ones_leave_the_good_ones_together(db, store, p
 
 def test_refused_rows_leave_lanes_and_requests_to_the_others(db, store, proxy, start):
     """While refused rows are tried again, new rows get through though no refusal is answered at all."""
-    relay = start(db, store, *NEVER, url=proxy.url)
+    relay = start(db, store, *NEVER, "--request-timeout", "60s", url=proxy.url)
     db.insert(*[unknown(n) for n in range(60)])
     wait_until(lambda: refused(db) == 60)
     release = threading.Event()
 
     def hook(e):
         if e.is_write and any(t[0].startswith("spaceship:") for t in e.tuples):
-            release.wait(20)
+            release.wait(60)
         return None
 
     proxy.hook = hook
@@ -122,11 +122,11 @@ def test_a_wrong_model_is_said_to_be_the_suspect_once(db, store, start, named):
     wrong = store.write_model(without_archives)
     relay = start(db, store, *NEVER, FGA_MODEL_ID=wrong if named else None)
     db.insert(*archives(range(150)))
-    wait_until(lambda: refused(db) == 150)
+    wait_until(lambda: refused(db) == 150, 30)
     db.insert(*archives(range(200, 260)))
-    wait_until(lambda: refused(db) == 210)
+    wait_until(lambda: refused(db) == 210, 30)
     relay.signal(signal.SIGHUP)
-    wait_until(lambda: db.value("SELECT min(attempts) FROM fga_outbox") == 2)
+    wait_until(lambda: db.value("SELECT min(attempts) FROM fga_outbox") == 2, 30)
     said, = wait_until(lambda: [line for line in relay.log(level="warning") if SUSPECT in line["msg"]])
     assert said["reason"] == "type 'capture_job' not found"
     assert int(said["refused"]) >= 20 and said["delivered"] == "0"

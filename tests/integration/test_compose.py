@@ -9,6 +9,7 @@ import urllib.request
 
 import pytest
 
+from process import wait_until
 from relay import ROOT
 
 pytestmark = [
@@ -113,8 +114,12 @@ def test_the_probe_through_the_published_port(first):
     url, = re.findall(r"http://127\.0\.0\.1:\d+/readyz", first)
     with urllib.request.urlopen(url, timeout=10) as answer:
         assert answer.status == 200 and json.loads(answer.read())
-    with urllib.request.urlopen(url.replace("readyz", "metrics"), timeout=10) as answer:
-        assert "\nrelay_rows_delivered_total 2\n" in answer.read().decode()
+
+    def metrics():
+        with urllib.request.urlopen(url.replace("readyz", "metrics"), timeout=10) as answer:
+            return answer.read().decode()
+
+    wait_until(lambda: "\nrelay_rows_delivered_total 2\n" in metrics(), what=metrics)
     assert inspect(container("relay"))["State"]["Health"]["Status"] == "healthy"
 
 

@@ -25,15 +25,16 @@ def test_a_minute_of_idling(db, cluster, store, start):
     db.insert(archive(1))
     db.wait_delivered()
     sweeps = relay.metric("relay_sweeps_total")
-    wait_until(lambda: relay.metric("relay_sweeps_total") > sweeps, 15)
+    wait_until(lambda: relay.metric("relay_sweeps_total") > sweeps, 30)
     db.reconnect()
+    began = time.monotonic()
     sweeps, cpu = relay.metric("relay_sweeps_total"), relay.cpu_seconds()
     with cluster.connect("postgres") as admin:
         admin.execute("SELECT pg_stat_statements_reset()")
     stays(lambda: relay.process.poll() is None, 60, every=1)
     found = statements(cluster, db.name)
     sweeps, cpu = relay.metric("relay_sweeps_total") - sweeps, relay.cpu_seconds() - cpu
-    assert 5 <= sweeps <= 7
+    assert 5 <= sweeps <= (time.monotonic() - began) / 10 + 1
     assert sum(calls for _, calls in found) <= sweeps + 1, found
     assert cpu < 0.1
     assert relay.memory()["RssAnon"] < 4 * MIB, relay.memory()

@@ -65,8 +65,8 @@ def test_a_dns_that_never_answers_blocks_nothing(db, store, start, make_dns, res
         relay.wait_not_ready(part)
     sweeps = relay.metric("relay_sweeps_total")
     stays(lambda: not db.delivered(*ids), 4)
-    assert relay.metric("relay_sweeps_total") >= sweeps + 3
-    assert dns.asked
+    wait_until(lambda: relay.metric("relay_sweeps_total") >= sweeps + 3)
+    wait_until(lambda: dns.asked)
     assert relay.log(), "every line is one of relay's own"
     dns.silent = False
     db.wait_delivered(*ids, timeout=30)
@@ -77,11 +77,11 @@ def test_a_dns_that_never_answers_blocks_nothing(db, store, start, make_dns, res
 
 
 def test_it_ends_while_names_are_looked_up(db, store, start, make_dns, resolv_conf):
-    """With the default time-outs: the lookups are far from their end."""
+    """With the default time-outs, and a resolver that waits for half a minute: the lookups are far from their end."""
     dns = make_dns(silent=True)
-    relay = start(postgres(db), store, ready=False, prefix=with_file(resolv_conf(use(dns))), url=openfga(store))
+    relay = start(postgres(db), store, ready=False, prefix=with_file(resolv_conf(use(dns) + "options timeout:30 attempts:1\n")), url=openfga(store))
     wait_until(lambda: {"openfga.test", "postgres.test"} <= set(dns.asked))
-    assert relay.stop() < 3
+    assert relay.stop() < 8
 
 
 def test_a_name_that_moves_to_another_address(db, store, start, toxiproxy, make_dns, resolv_conf):

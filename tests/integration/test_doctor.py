@@ -16,7 +16,7 @@ from datastore import read_only
 from issuer import CLIENT
 from pgbouncer import Pgbouncer
 from postgres import Cluster
-from process import free_port
+from process import free_port, wait_until
 from proxy import Reply
 from relay import BINARY, environment, run
 from rows import archive, archives, key, unknown
@@ -32,6 +32,9 @@ OPENFGA = ["openfga", "openfga-clock", "credentials", "store", "model", "on-dupl
 CHECKS = POSTGRES + OPENFGA
 OF_THE_TABLE = ["index", "trigger", "privileges", "dead-rows", "rows"]
 
+# A machine that has much to do is slow, and not what is looked for.
+PATIENT = {"RELAY_CONNECT_TIMEOUT": "20s"}
+
 # The tests' cluster lets transactions be prepared, which the trigger does not go with.
 USUAL = {"two-phase": "warning"}
 
@@ -42,8 +45,7 @@ def skipped(names):
 
 def examine(database, store, expected, *flags, **extra):
     """Runs it and returns {check: finding}; `expected` are the checks that are not ok, with their statuses."""
-    # A machine that has much to do is slow, and not what is looked for.
-    done = run("doctor", "--json", *flags, env=environment(database, store, **{"RELAY_CONNECT_TIMEOUT": "20s", **extra}))
+    done = run("doctor", "--json", *flags, env=environment(database, store, **{**PATIENT, **extra}))
     assert done.stderr == ""
     findings = json.loads(done.stdout)
     assert [f["check"] for f in findings] == CHECKS
@@ -64,6 +66,24 @@ def burn(database, n=20_001):
 def calm():
     """A cluster where no transaction can be prepared, as Postgres comes."""
     made = Cluster(settings="max_prepared_transactions = 0\n")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def still():
+    """A cluster in which nobody takes a snapshot unasked: neither autovacuum's launcher nor that of logical replication."""
+    made = Cluster(settings="autovacuum = off\nmax_logical_replication_workers = 0\n")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def still_db(still):
+    """As db, in that cluster."""
+    made = still.create()
+    made.create_outbox()
+    assert run("install", database=made).returncode == 0
     yield made
     made.close()
 
@@ -98,7 +118,7 @@ def test_all_is_well(calm, store):
     ids = db.insert(*archives(range(3)))
     findings = examine(db, store, {})
     assert "pending rows, 3," in findings["rows"]["summary"]
-    done = run("doctor", env=environment(db, store))
+    done = run("doctor", env=environment(db, store, **PATIENT))
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split()[:2] for line in done.stdout.splitlines()] == [["ok", name] for name in CHECKS]
     assert "\033" not in done.stdout
@@ -239,7 +259,7 @@ def test_a_pooler_in_transaction_mode(db, store, pool):
 
 def test_a_pooler_with_a_single_session(db, store, pool):
     url = pool("transaction", size=1).url(db.name)
-    findings = examine(url, store, {**USUAL, "pooler": "warning", "listen": "failure"}, "--connect-timeout", "5s")
+    findings = examine(url, store, {**USUAL, "pooler": "warning", "listen": "failure"}, "--connect-timeout", "10s")
     assert "--no-prepare" in findings["pooler"]["remedy"]
 
 
@@ -262,7 +282,8 @@ def test_a_read_only_database(cluster, db, store):
     examine(db, store, USUAL)
 
 
-def test_an_old_snapshot(db, store):
+def test_an_old_snapshot(still_db, store):
+    db = still_db
     with db.transaction() as reader:
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         pid = reader.execute("SELECT pg_backend_pid() FROM fga_outbox RIGHT JOIN (VALUES (1)) AS x (n) ON true").fetchone()[0]
@@ -272,7 +293,8 @@ def test_an_old_snapshot(db, store):
     examine(db, store, USUAL)
 
 
-def test_a_prepared_transaction_that_nobody_ends(db, store):
+def test_a_prepared_transaction_that_nobody_ends(still_db, store):
+    db = still_db
     name = f"nobody's {db.name}"
     with db.transaction() as other:
         other.execute("CREATE TABLE made ()")
@@ -291,11 +313,12 @@ def test_two_phase_commit_and_no_trigger(bare_db, store):
     assert examine(bare_db, store, {"trigger": "warning"})["two-phase"]["status"] == "ok"
 
 
-def test_many_dead_rows(db, store):
-    db.execute("ALTER TABLE fga_outbox SET (autovacuum_enabled = false)")
+def test_many_dead_rows(still_db, store):
+    db = still_db
     db.execute("INSERT INTO fga_outbox (payload, processed_at) SELECT '{}', now() FROM generate_series(1, 10001)")
     db.execute("UPDATE fga_outbox SET attempts = 1")
-    db.reconnect()  # a session counts when it ends
+    db.reconnect()  # a session counts when it ends, which it does later
+    wait_until(lambda: db.value("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'fga_outbox'") > 10000)
     remedy = examine(db, store, {**USUAL, "dead-rows": "warning"})["dead-rows"]["remedy"]
     assert remedy.startswith("VACUUM (ANALYZE) public.fga_outbox")
     db.execute("VACUUM (ANALYZE) fga_outbox")

@@ -116,10 +116,12 @@ def test_it_waits_for_a_row_that_comes_after_another_drainers(bare_db, store):
 
 
 def test_a_held_row_is_delivered_though_its_own_transaction_ends_late(bare_db, store, make_proxy):
-    """Two lanes: the row before it is finished while the transaction that found it held is still ending, for two seconds."""
+    """Two lanes: the row before it is finished while the transaction that found it held is still ending."""
     tuple_ = viewer("anna", "a")
     first, _, second, other = bare_db.insert(writes(tuple_), archive(1), deletes(tuple_), archive(2))
-    bare_db.execute("CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(2); RETURN NEW; END $$")
+    bare_db.execute("CREATE TABLE may_end ()")
+    bare_db.execute("CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                    " WHILE NOT EXISTS (SELECT FROM may_end) LOOP PERFORM pg_sleep(0.01); END LOOP; RETURN NEW; END $$")
     bare_db.execute(f"CREATE TRIGGER slow BEFORE UPDATE ON fga_outbox FOR EACH ROW WHEN (NEW.id = {other}) EXECUTE FUNCTION slow()")
 
     def until_it_ends(e):
@@ -131,7 +133,12 @@ def test_a_held_row_is_delivered_though_its_own_transaction_ends_late(bare_db, s
 
     proxy = make_proxy(store)
     proxy.hook = until_it_ends
-    done = drain(bare_db, store, "--lanes", "2", "--batch-rows", "2", "--log-level", "info", url=proxy.url)
+    with ThreadPoolExecutor() as pool:
+        draining = pool.submit(drain, bare_db, store, "--lanes", "2", "--batch-rows", "2", "--log-level", "info", url=proxy.url)
+        wait_until(lambda: bare_db.delivered(first))
+        stays(lambda: not draining.done(), 0.5)
+        bare_db.execute("INSERT INTO may_end DEFAULT VALUES")
+        done = draining.result()
     assert done.returncode == 0, done.stderr
     assert f"msg=\"row held\" id={second} behind={first}" in done.stderr
     assert bare_db.pending() == 0

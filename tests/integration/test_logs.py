@@ -61,8 +61,10 @@ def test_no_secret_at_debug(cluster, db, make_fga, make_proxy, start):
     db.insert(archive(2))
     relay.wait_not_ready()
     proxy.hook = None
-    db.wait_delivered(*[id for id, in db.execute("SELECT id FROM fga_outbox WHERE attempts = 0").fetchall()])
+    db.wait_delivered(*[id for id, in db.execute("SELECT id FROM fga_outbox WHERE attempts = 0").fetchall()], timeout=30)
+    lost = relay.metric("relay_reconnections_total")
     db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+    wait_until(lambda: relay.metric("relay_reconnections_total") > lost)
     relay.wait_ready()
     pages = "".join(relay.request("GET", page)[2] for page in ("/readyz", "/metrics"))
     errors = str(db.execute("SELECT last_error FROM fga_outbox").fetchall())

@@ -2,6 +2,7 @@
 
 import pytest
 
+from process import wait_until
 from relay import environment, run
 from rows import all_tuples, archive
 
@@ -28,8 +29,8 @@ def test_any_channel(bare_db, store, start, channel):
     installed(bare_db, "--channel", channel)
     relay = start(bare_db, store, "--sweep-interval", "1h", "--channel", channel)
     bare_db.insert(archive(1))
-    bare_db.wait_delivered(timeout=2)
-    assert relay.metric("relay_notifications_total") >= 1
+    bare_db.wait_delivered()
+    wait_until(lambda: relay.metric("relay_notifications_total") >= 1)
 
 
 @pytest.mark.parametrize("name, sql", TABLES, ids=[name for name, _ in TABLES])
@@ -38,9 +39,10 @@ def test_any_table(empty_db, store, start, name, sql):
     empty_db.execute('CREATE SCHEMA "Au""dit"')
     empty_db.create_outbox(sql, index="pending_idx")
     installed(empty_db, "--table", name)
-    start(empty_db, store, "--sweep-interval", "1h", "--table", name)
+    relay = start(empty_db, store, "--sweep-interval", "1h", "--table", name)
     empty_db.insert(archive(1))
-    empty_db.wait_delivered(timeout=2)
+    empty_db.wait_delivered()
+    wait_until(lambda: relay.metric("relay_notifications_total") >= 1)
     assert store.tuples() == all_tuples([1])
 
 
@@ -67,7 +69,8 @@ def test_a_least_privileged_role_suffices(bare_db, cluster, store, start):
     bare_db.execute(f"ALTER ROLE {role} LOGIN")
     relay = start(cluster.url(bare_db.name, user=role), store, "--sweep-interval", "1h")
     bare_db.insert(archive(1))
-    bare_db.wait_delivered(timeout=2)
+    bare_db.wait_delivered()
+    wait_until(lambda: relay.metric("relay_notifications_total") >= 1)
     relay.stop()
     bare_db.execute(f"DROP OWNED BY {role}")
     bare_db.execute(f"DROP ROLE {role}")

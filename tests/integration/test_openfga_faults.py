@@ -6,13 +6,14 @@ import signal
 
 import pytest
 
+import openfga
 from datastore import deadlocks, locked, read_only, terminate, waiting, without_a_standby
 from postgres import Cluster
 from process import stays, wait_until
 from rows import all_tuples, archive, archives, deletes, key, unknown, viewer, writes
 
 QUICK = ("--sweep-interval", "300ms", "--min-backoff", "100ms", "--max-backoff", "500ms", "--settle-timeout", "500ms")
-PATIENT = ("--request-timeout", "60s")  # the server's and relay's: for what a test itself holds up
+PATIENT = openfga.PATIENT  # the server's and relay's: for what a test itself holds up
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,20 @@ def make_server(make_fga, fga_cluster):
     yield make
     for database in made:
         database.reconnect()
+
+
+def in_a_hurry(make_fga, store, *flags):
+    """The store behind a second server, which gives a request 300 ms. What a test itself asks goes to the first one, which has time."""
+    made = openfga.Store(make_fga(database=store.server.database, flags=("--request-timeout", "300ms", *flags)), store.id)
+    made.model_id = store.model_id
+    return made
+
+
+def stored(store):
+    """The stored tuples, after a restart: no connection of the server's to its database is one that was ended under it."""
+    store.server.stop()
+    store.server.start()
+    return store.tuples()
 
 
 def refused(proxy, status, text=""):
@@ -126,10 +141,10 @@ def test_another_condition_is_that_rows_fault(db, store, start):
 # The server's own trouble
 
 
-def test_the_servers_own_deadline(db, make_server, make_proxy, start):
-    server = make_server("--request-timeout", "300ms")
+def test_the_servers_own_deadline(db, make_server, make_fga, make_proxy, start):
+    server = make_server(*PATIENT)
     store = server.create_store()
-    proxy = make_proxy(store)
+    proxy = make_proxy(in_a_hurry(make_fga, store))
     relay = start(db, store, *QUICK, url=proxy.url)
     with locked(server.database, "changelog", "ACCESS EXCLUSIVE"):
         ids = db.insert(*archives(range(20)))
@@ -151,10 +166,10 @@ def test_cancelled_by_a_shutdown(db, make_server, make_proxy, start):
     relay = start(db, store, *QUICK, "--batch-rows", "5", url=proxy.url)
     n = 0
     while not refused(proxy, 400, "cancelled"):
-        assert n < 200, [(e.status, e.answer) for e in proxy.writes]
+        assert n < 1000, [(e.status, e.answer) for e in proxy.writes]
         with locked(server.database, "changelog", "ACCESS EXCLUSIVE"):
             ids = db.insert(*archives(range(n, n + 20)))
-            wait_until(lambda: waiting(server.database) >= 4, 20)
+            wait_until(lambda: waiting(server.database) >= min(4, relay.metric("relay_requests_in_flight_limit")), 20)
             terminate(server)
             relay.wait_not_ready("openfga")
             assert not db.delivered(*ids)
@@ -182,12 +197,12 @@ def test_killed_again_and_again_under_load(db, make_server, start, load):
     assert db.attempts() == 0
 
 
-def test_one_connection_to_its_database(db, make_server, make_proxy, start):
+def test_one_connection_to_its_database(db, make_server, make_fga, make_proxy, start):
     """Many requests at a time for a server that can carry out one: some wait past its deadline while that one is held up, and all
     arrive in the end."""
-    server = make_server("--datastore-max-open-conns", "1", "--request-timeout", "300ms")
+    server = make_server(*PATIENT)
     store = server.create_store()
-    proxy = make_proxy(store)
+    proxy = make_proxy(in_a_hurry(make_fga, store, "--datastore-max-open-conns", "1"))
     flags = ("--lanes", "8", "--max-in-flight", "8", "--batch-rows", "5", "--max-tuples-per-write", "10")
     start(db, store, *QUICK, *flags, url=proxy.url)
     with locked(server.database, "changelog", "ACCESS EXCLUSIVE"):
@@ -216,15 +231,15 @@ def test_its_postgres_stopped_and_started(db, make_server, start, load, how):
     server.database.cluster.start()
     numbers = loading.stop()
     db.wait_delivered(timeout=30)
-    assert store.tuples() == all_tuples(numbers)
+    assert stored(store) == all_tuples(numbers)
     assert db.attempts() == 0
 
 
-def test_its_postgres_locked(db, make_server, make_proxy, start):
+def test_its_postgres_locked(db, make_server, make_fga, make_proxy, start):
     """Not even looking a tuple up is possible."""
-    server = make_server("--request-timeout", "300ms")
+    server = make_server(*PATIENT)
     store = server.create_store()
-    proxy = make_proxy(store)
+    proxy = make_proxy(in_a_hurry(make_fga, store))
     relay = start(db, store, *QUICK, url=proxy.url)
     with locked(server.database, "tuple", "ACCESS EXCLUSIVE"):
         ids = db.insert(*archives(range(20)))
@@ -251,21 +266,22 @@ def test_its_postgres_read_only(db, make_server, make_proxy, start):
         assert not db.delivered(*ids)
         assert db.attempts() == 0
     db.wait_delivered(*ids, timeout=20)
-    assert store.tuples() == all_tuples(range(20))
+    assert stored(store) == all_tuples(range(20))
     assert db.attempts() == 0
 
 
-def test_an_unknown_outcome_that_was_one(db, make_server, make_proxy, start):
+def test_an_unknown_outcome_that_was_one(db, make_server, make_fga, make_proxy, start):
     """Its commits wait for a standby that is not there: the tuples are in, and OpenFGA says that its deadline has passed."""
-    server = make_server("--request-timeout", "300ms")
+    server = make_server(*PATIENT)
     store = server.create_store()
-    proxy = make_proxy(store)
+    proxy = make_proxy(in_a_hurry(make_fga, store))
     t = viewer("u", "a")
     start(db, store, *QUICK, url=proxy.url)
     with without_a_standby(server.database.cluster):
         granted, = db.insert(writes(t))
         wait_until(lambda: len(refused(proxy, 500)) >= 2, 20)
-        assert store.has(*t) and not db.delivered(granted)
+        wait_until(lambda: store.has(*t))
+        assert not db.delivered(granted)
         revoked, other = db.insert(deletes(t), archive(1))
         stays(lambda: not db.delivered(revoked), 1)
     db.wait_delivered(granted, revoked, other, timeout=20)

@@ -22,7 +22,7 @@ EARLIER = {"name": "not_expired", "context": {"expires_at": "2030-01-01T00:00:00
 
 @pytest.fixture(scope="module")
 def old_fga(cluster):
-    made = openfga.Server(database=cluster.create(prefix="openfga"), binary=openfga.old())
+    made = openfga.Server(database=cluster.create(prefix="openfga"), binary=openfga.old(), flags=openfga.PATIENT)
     yield made
     made.close()
 
@@ -280,8 +280,8 @@ def test_a_history_is_as_its_replay(db, store, make_proxy, start):
     start(db, store, *flags, url=proxy.url)
     for first in range(0, 300, 100):
         mortal = start(db, store, *flags, url=proxy.url)
-        db.insert(*rows[first:first + 100])
         delivered = db.value("SELECT count(*) FROM fga_outbox WHERE processed_at IS NOT NULL")
+        db.insert(*rows[first:first + 100])
         wait_until(lambda: db.value("SELECT count(*) FROM fga_outbox WHERE processed_at IS NOT NULL") > delivered + 5, 30)
         mortal.stop()
     db.wait_delivered(timeout=60)

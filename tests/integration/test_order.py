@@ -1,6 +1,7 @@
 """The last word wins: between lanes, between relays, and beside the ledger's own loop."""
 
 import random
+import threading
 import time
 
 import pytest
@@ -23,19 +24,31 @@ def flip(db, chance, last, rounds):
 
 @pytest.mark.slow
 def test_between_relays_of_many_lanes(db, durable_store, start, make_proxy):
-    """Claims of a few rows each, so that one tuple's rows are in many hands at once, and slow answers at random."""
+    """Claims of a few rows each, so that one tuple's rows are in many hands at once, and slow answers at random. The first answers come
+    once a row is held behind them."""
     chance = random.Random(7)
     proxy = make_proxy(durable_store)
-    proxy.hook = lambda e: time.sleep(chance.random() * 0.01)
-    flags = ["--batch-rows", "3", "--sweep-interval", "200ms"]
+    held = threading.Event()
+
+    def slow(e):
+        if e.is_write and not e.is_probe:
+            held.wait(30)
+        time.sleep(chance.random() * 0.01)
+
+    proxy.hook = slow
+    flags = ["--batch-rows", "3", "--sweep-interval", "200ms", "--request-timeout", "60s"]
     relays = [start(db, durable_store, *flags, "--lanes", lanes, url=proxy.url) for lanes in ("4", "4", "1")]
-    last = {}
+    last = {t: False for t in HOT[:5]}
+    db.insert(*[writes(t) for t in last])
+    db.insert(*[deletes(t) for t in last])
+    wait_until(lambda: sum(relay.metric("relay_rows_held_total") for relay in relays) > 0)
+    held.set()
     flip(db, chance, last, 120)
     db.wait_delivered(timeout=90)
     assert durable_store.tuples() == {t for t, written in last.items() if written}
     assert db.attempts() == 0
-    assert sum(relay.metric("relay_rows_delivered_total") for relay in relays) == 600
-    assert sum(relay.metric("relay_rows_held_total") for relay in relays) > 0
+    wait_until(lambda: sum(relay.metric("relay_rows_delivered_total") for relay in relays) >= 610)
+    assert sum(relay.metric("relay_rows_delivered_total") for relay in relays) == 610
 
 
 @pytest.mark.asan
@@ -51,7 +64,7 @@ def test_a_row_waits_for_one_that_another_drainer_holds(db, store, start):
         stays(lambda: not db.delivered(revocation), 0.5)
         store.write(HOT[0])
         other.execute("UPDATE fga_outbox SET processed_at = now() WHERE id = %s", [grant])
-    db.wait_delivered(revocation, timeout=3)
+    db.wait_delivered(revocation)
     assert not store.has(*HOT[0])
 
 
@@ -62,7 +75,7 @@ def test_the_same_operation_does_not_wait(db, store, start):
         other.execute("SELECT id FROM fga_outbox WHERE id = %s FOR UPDATE", [held])
         start(db, store, "--sweep-interval", "200ms")
         again, = db.insert(writes(HOT[0]))
-        db.wait_delivered(again, timeout=3)
+        db.wait_delivered(again)
         other.rollback()
 
 
@@ -70,10 +83,15 @@ def test_the_same_operation_does_not_wait(db, store, start):
 def test_a_row_comes_at_once_when_the_one_before_it_is_done_in_another_lane(db, store, start, make_proxy):
     """Two lanes, one row a claim: the second row is held while the first is slow, and goes when that is done."""
     proxy = make_proxy(store)
-    proxy.hook = lambda e: time.sleep(0.3) if e.is_write and e.tuples else None
+
+    def slow(e):
+        if e.is_write and e.tuples:
+            wait_until(lambda: relay.log(msg="row held"))
+
+    proxy.hook = slow
     relay = start(db, store, "--sweep-interval", "1h", "--lanes", "2", "--batch-rows", "1", url=proxy.url)
     first, second = db.insert(writes(HOT[0]), deletes(HOT[0]))
-    db.wait_delivered(first, second, timeout=5)
+    db.wait_delivered(first, second)
     assert relay.log(msg="row held", id=str(second), behind=str(first))
     assert not store.has(*HOT[0])
     written, deleted = [db.row(id)[0] for id in (first, second)]

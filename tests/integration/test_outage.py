@@ -8,28 +8,30 @@ import pytest
 from process import stays, wait_until
 from rows import all_tuples, archive, archives
 
-def listener(database):
-    """The pid of the session that listens; 0 while there is none."""
+def listener(database, ended):
+    """The pid of the session that listens and is not one of these, which may still be there for a moment; 0 while there is none."""
     found = database.execute(
-        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'relay listen'"
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'relay listen' AND pid <> ALL(%s)", list(ended)
     ).fetchall()
     return found[0][0] if found else 0
 
 
 def test_the_listening_backend_terminated_twenty_times(db, store, start):
-    relay = start(db, store, "--sweep-interval", "1h", "--min-backoff", "50ms")
+    # One lane: its connections to Postgres and to OpenFGA are made when the first row is delivered, and there are no others.
+    relay = start(db, store, "--sweep-interval", "1h", "--min-backoff", "50ms", "--lanes", "1")
     db.insert(archive(0))
     db.wait_delivered()
     descriptors = relay.descriptors()
     number = 1
+    ended = []
     for _ in range(20):
-        gone = wait_until(lambda: listener(db))
-        db.execute("SELECT pg_terminate_backend(%s)", gone)
+        ended.append(wait_until(lambda: listener(db, ended)))
+        db.execute("SELECT pg_terminate_backend(%s)", ended[-1])
         db.insert(archive(number), archive(number + 1))
-        wait_until(lambda: listener(db) not in (0, gone))
+        wait_until(lambda: listener(db, ended))
         db.insert(archive(number + 2))
         number += 3
-    db.wait_delivered(timeout=5)
+    db.wait_delivered()
     assert store.tuples() == all_tuples(range(number))
     relay.wait_ready()
     wait_until(lambda: relay.descriptors() <= descriptors, 10, what=lambda: f"{relay.descriptors()} descriptors, at first {descriptors}")
@@ -81,7 +83,9 @@ def test_openfga_stopped_for_five_seconds_under_load(db, durable_fga, durable_st
     durable_fga.stop()
     stopped = time.monotonic()
     relay.wait_not_ready("openfga")
+    idle, spent = time.monotonic(), relay.cpu_seconds()
     stays(lambda: relay.request("GET", "/livez")[0] == 200, 5 - (time.monotonic() - stopped), every=0.2)
+    assert relay.cpu_seconds() - spent < 1 + (time.monotonic() - idle) / 10, "nothing can be done"
     durable_fga.start()
     before = loading.n
     wait_until(lambda: loading.n > before + 200)
@@ -92,8 +96,6 @@ def test_openfga_stopped_for_five_seconds_under_load(db, durable_fga, durable_st
     assert db.attempts() == 0
     warnings = [line for line in relay.log() if line["level"] in ("warning", "error")]
     assert 1 <= len(warnings) <= 20, "said, and not for ever"
-    # Resources do not pile up while nothing can be done.
-    assert relay.cpu_seconds() < 5
 
 
 def test_openfga_away_at_the_start(db, make_fga, start):

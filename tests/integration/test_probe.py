@@ -109,7 +109,8 @@ SAMPLE = re.compile(r'^[a-z_]+(\{[a-z_]+="[^"\\]*"\})? (NaN|[+-]?Inf|[0-9.eE+-]+
 def test_metrics_are_prometheus_text(db, store, start):
     relay = start(db, store)
     db.insert(*archives(range(10)), unknown(1))
-    wait_until(lambda: db.pending() == 1 and db.attempts() == 1)
+    wait_until(lambda: db.pending() == 1 and db.attempts() >= 1)
+    wait_until(lambda: relay.metric("relay_rows_delivered_total") >= 10)
     text = relay.request("GET", "/metrics")[2]
     families, typed = [], {}
     for line in text.splitlines():

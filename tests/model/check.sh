@@ -74,7 +74,7 @@ while IFS='|' read -r name expected model definitions; do
   # Words apart: no definition has a space in it.
   # shellcheck disable=SC2086
   search "$name" $expected $model $definitions &
-  while [[ $(jobs -rp | wc -l) -ge $(nproc) ]]; do wait -n; done
+  while [[ $(jobs -rp | wc -l) -ge $(nproc) ]]; do wait -n || true; done  # 127: all have ended by now
 done <<<"$configurations"
 wait
 [[ ${#chosen[@]} -gt 0 ]] || { echo "check.sh: no configuration has that name: $*" >&2; exit 2; }

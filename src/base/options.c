@@ -360,7 +360,9 @@ static bool check_credentials(const struct reading *r)
 
 static bool check(const struct reading *r)
 {
-	if ((option_table[INDEX_fga_api_url].commands & r->command) && !(check_openfga(r) && check_credentials(r)))
+	/* What only shows the requests asks OpenFGA nothing. */
+	if ((option_table[INDEX_fga_api_url].commands & r->command) && !r->o->dry_run &&
+	    !(check_openfga(r) && check_credentials(r)))
 		return false;
 	if (r->o->min_backoff_ms > r->o->max_backoff_ms)
 		return err_set(r->e, ERR_CONFIG, "%s is above %s: make it %lldms or less",

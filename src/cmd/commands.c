@@ -6,6 +6,7 @@
 #include "base/similar.h"
 #include "cmd/doctor.h"
 #include "cmd/figures.h"
+#include "cmd/preview.h"
 #include "cmd/requeue.h"
 
 static const struct command {

@@ -156,9 +156,13 @@ void figures_probe(struct figures *f, const struct address *at)
 	buf_add_text(&f->relay, words[end]);
 	buf_clear(&page);
 	f->relay_parked = -1;
+	f->relay_held = -1;
 	f->relay_in_flight = -1;
 	if (end != PROBE_SILENT && probe_ask(at, "/metrics", &page, &ignored) == PROBE_READY) {
 		f->relay_parked = gauge(page.p, "relay_rows_parked");
+		const double tried = gauge(page.p, "relay_rows_refused");
+		if (f->relay_parked >= 0 && tried >= 0)
+			f->relay_held = f->relay_parked - tried;
 		f->relay_in_flight = gauge(page.p, "relay_requests_in_flight");
 	}
 	buf_free(&ignored);

@@ -6,6 +6,7 @@
 #include "cmd/commands.h"
 #include "cmd/doctor.h"
 #include "cmd/figures.h"
+#include "cmd/preview.h"
 #include "cmd/requeue.h"
 
 enum { LINE_COLUMNS = 78 };

@@ -16,6 +16,7 @@ from rows import archive, deletes, key, unknown, viewer
 pytestmark = pytest.mark.asan
 
 NOBODY = "127.0.0.1:1"  # where no relay listens
+PATIENT = {"RELAY_CONNECT_TIMEOUT": "20s"}  # a machine that has much to do is slow, and not what is looked for
 NONE = {"id": None, "age_seconds": None, "complete": True}
 
 
@@ -24,7 +25,7 @@ def count(rows, at_least=False):
 
 
 def status(database, *flags, http_listen=NOBODY, expect=0, **extra):
-    done = run("status", "--http-listen", http_listen, *flags, env=environment(database, **extra))
+    done = run("status", "--http-listen", http_listen, *flags, env=environment(database, **{**PATIENT, **extra}))
     assert done.returncode == expect, (done.returncode, done.stdout, done.stderr)
     return done.stdout if expect == 0 else done.stderr
 
@@ -42,7 +43,7 @@ def test_an_empty_outbox(bare_db):
     assert found["oldest_pending"] == found["oldest_pending_delete"] == NONE
     assert found["refused_reasons"] == [] and found["sessions"] == []
     assert found["relay"] == "no answer" and NOBODY in found["relay_problem"]
-    assert found["relay_parked"] is None and found["relay_in_flight"] is None
+    assert found["relay_parked"] is found["relay_held"] is found["relay_in_flight"] is None
 
 
 def test_what_a_relay_leaves(db, store, start):
@@ -56,12 +57,13 @@ def test_what_a_relay_leaves(db, store, start):
     held, good = db.insert(deletes(t), archive(1))
     db.wait_delivered(good)
     wait_until(lambda: relay.metric("relay_rows_parked") == 4)
+    db.execute("UPDATE fga_outbox SET created_at = created_at - interval '1 hour' WHERE id = %s", first)
 
     found = figures(db, http_listen=f"127.0.0.1:{relay.port}")
     assert found["table"] == '"fga_outbox"'
     assert (found["pending"], found["refused"]) == (count(4), count(3))
     assert found["oldest_pending"]["id"] == first and found["oldest_pending_delete"]["id"] == held
-    assert found["oldest_pending"]["age_seconds"] >= found["oldest_pending_delete"]["age_seconds"] >= 0
+    assert found["oldest_pending"]["age_seconds"] >= 3600 > found["oldest_pending_delete"]["age_seconds"] >= 0
     assert found["delivered_hour"] == found["delivered_day"] == count(1)
     assert found["refused_reasons"][0] == {"reason": "type 'spaceship' not found", "rows": 2, "ids": [first, second]}
     assert found["refused_reasons"][1]["ids"] == [third]
@@ -69,7 +71,7 @@ def test_what_a_relay_leaves(db, store, start):
     assert {"application_name": "relay listen", "user": "postgres", "sessions": 1, "listens": True} in found["sessions"]
     assert sum(s["sessions"] for s in found["sessions"] if s["application_name"].startswith("relay lane")) >= 1
     assert (found["relay"], found["relay_problem"]) == ("ready", "")
-    assert (found["relay_parked"], found["relay_in_flight"]) == (4, 0)
+    assert (found["relay_parked"], found["relay_held"], found["relay_in_flight"]) == (4, 1, 0)
 
     text = status(db, http_listen=f"127.0.0.1:{relay.port}")
     lines = text.splitlines()
@@ -84,7 +86,7 @@ def test_a_relay_that_is_not_ready(db, store, start, proxy):
     relay.wait_not_ready("store")
     found = figures(db, http_listen=f"127.0.0.1:{relay.port}")
     assert found["relay"] == "not ready" and "store" in found["relay_problem"].lower()
-    assert found["relay_parked"] == 0
+    assert found["relay_parked"] == found["relay_held"] == 0
 
 
 def test_delivered_counts_by_when_it_was_marked(bare_db):
@@ -110,6 +112,7 @@ def test_bounds_and_no_sequential_scan(bare_db):
     before = scans(bare_db)[0]
     found = figures(bare_db)
     assert [found[f"delivered_{name}"] for name in ("minute", "hour", "day")] == [count(0), count(50000, True), count(50000, True)]
+    wait_until(lambda: not bare_db.backends())  # a session has counted all when it has ended
     wait_until(lambda: scans(bare_db)[1] >= 50000)
     assert scans(bare_db)[0] == before and scans(bare_db)[1] <= 51000 + 10
 
@@ -172,7 +175,8 @@ def test_a_wrong_command_line(bare_db, flags):
 
 
 def watch(database, *flags, stdout=subprocess.PIPE):
-    return spawn([BINARY, "status", "--watch", "--http-listen", NOBODY, *flags], env=environment(database), stdout=stdout, stderr=subprocess.PIPE)
+    args = [BINARY, "status", "--watch", "--http-listen", NOBODY, *flags]
+    return spawn(args, env=environment(database, **PATIENT), stdout=stdout, stderr=subprocess.PIPE)
 
 
 def test_watching_goes_on_until_sigint(bare_db):
@@ -182,7 +186,7 @@ def test_watching_goes_on_until_sigint(bare_db):
         bare_db.insert(archive(1))
         wait_until(lambda: json.loads(watching.stdout.readline())["pending"] == count(1), 30)
         bare_db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'relay status' AND datname = current_database()")
-        assert b"lost Postgres" in watching.stderr.readline()
+        wait_until(lambda: b"lost Postgres" in watching.stderr.readline(), 30)  # after what libpq itself may have to say
         assert json.loads(watching.stdout.readline())["pending"] == count(1)
         watching.send_signal(signal.SIGINT)
         assert watching.wait(10) == 0
@@ -199,7 +203,8 @@ def test_watching_on_a_terminal_redraws(bare_db):
     try:
         while seen.count(b"in flight") < 2:
             seen += os.read(ours, 65536)
-        assert seen.count(b"\033[H\033[J") == 2 and seen.startswith(b"\033")
+        before, first, second = seen.split(b"\033[H\033[J")[:3]  # there may be more
+        assert before == b"" and first.count(b"in flight") == second.count(b"in flight") == 1
     finally:
         watching.kill()
         watching.communicate()

@@ -51,6 +51,6 @@ def measure(ground, size, say):
     for clients in (8, 32):
         given = (ground, clients, size.insert_seconds)
         arms[f"none {clients}"] = lambda given=given: alone(*given)
-        arms[f"sweep {clients}"] = lambda given=given: with_relay(*given, ground.bare, "--no-listen", "--sweep-interval", "1s")
+        arms[f"sweep {clients}"] = lambda given=given: with_relay(*given, ground.bare, "--no-listen", "--sweep-interval", "100ms")
         arms[f"trigger {clients}"] = lambda given=given: with_relay(*given, ground.installed)
     return {"seconds": size.insert_seconds, "runs": interleave(arms, size.repetitions, say)}

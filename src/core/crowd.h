@@ -2,8 +2,8 @@
  *
  * A claim has to be told of every row that others have in flight below its own, and OpenFGA takes no more from many
  * relays than from one: whatever they claim beyond what it takes is read again and again, and only waits. So a relay
- * leaves out a lane for every batch that others have, as long as the lanes left can fill the requests that may be in
- * flight. Rows that are not a whole batch are a trickle: whoever wakes first may take them. */
+ * leaves out a lane for every batch that others have, down to one, or more where the server takes many requests at
+ * once. Rows that are not a whole batch are a trickle: whoever wakes first may take them. */
 #ifndef RELAY_CORE_CROWD_H
 #define RELAY_CORE_CROWD_H
 

@@ -38,7 +38,7 @@ enum wake_state {
 enum {
 	WAKE_BUSY_CLAIMS = 16, /* that found rows, with no moment of rest between them: busy */
 	WAKE_LINGER_MS = 30,   /* without a row, before the hush ends */
-	WAKE_POLL_MS = 5,      /* from a claim that left nothing behind to the next one, while hushed: rows gather */
+	WAKE_POLL_MS = 20,     /* from a claim that left nothing behind to the next one, while hushed: rows gather */
 	WAKE_SHARE_MS = 100,   /* from one notification for the other relays to the next, while hushed */
 	WAKE_MIN_RETRY_MS = 5, /* after K was not to be had; doubled from try to try */
 	WAKE_MAX_RETRY_MS = 500,

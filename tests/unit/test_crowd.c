@@ -64,8 +64,9 @@ static void as_many_as_fill_the_requests(void **state)
 	struct crowd c = {0};
 	crowd_seen(&c, 50 * (size_t)ROWS, ROWS, 0);
 	assert_int_equal(crowd_lanes(&c, LANES, 1, 0), 1);
-	assert_int_equal(crowd_lanes(&c, LANES, 4, 0), 2);
-	assert_int_equal(crowd_lanes(&c, LANES, 5, 0), 3);
+	assert_int_equal(crowd_lanes(&c, LANES, 8, 0), 1);
+	assert_int_equal(crowd_lanes(&c, LANES, 9, 0), 2);
+	assert_int_equal(crowd_lanes(&c, LANES, 24, 0), 3);
 	assert_int_equal(crowd_lanes(&c, LANES, MANY, 0), LANES);
 	assert_int_equal(crowd_lanes(&c, 1, FEW, 0), 1);
 }

@@ -116,7 +116,7 @@ def test_a_payload_that_is_not_one_is_refused_here_with_the_field_named(db, stor
 
 
 def test_a_row_of_250_tuples(db, store, proxy, start):
-    start(db, store, "--sweep-interval", "1h", url=proxy.url)
+    start(db, store, "--sweep-interval", "1h", "--lanes", "1", url=proxy.url)
     tuples = [viewer(f"u{n}", "a") for n in range(250)]
     before, large, after = db.insert(archive(1), writes(*tuples), archive(2))
     db.wait_delivered(before, large, after)
@@ -161,7 +161,7 @@ def test_a_smaller_limit_of_tuples(db, store, proxy, start):
 
 def test_tuples_are_sorted_in_a_request(db, store, proxy, start):
     db.insert(*archives(range(30, 0, -1)))
-    start(db, store, url=proxy.url)
+    start(db, store, "--lanes", "1", url=proxy.url)
     db.wait_delivered()
     request, = proxy.writes
     assert request.tuples == sorted(request.tuples, key=lambda t: (t[2], t[1], t[0]))

@@ -121,7 +121,7 @@ def test_an_answer_in_single_bytes_is_an_answer(db, store, proxy, start, part):
             yield b"Content-Length: 2\r\n\r\n{}"
 
     proxy.hook = hook
-    start(db, store, *QUICK, "--request-timeout", "30s", url=proxy.url)
+    start(db, store, *QUICK, "--request-timeout", "30s", "--lanes", "1", url=proxy.url)
     db.wait_delivered(*db.insert(*archives(range(5))))
     assert len(proxy.writes) == 1
     assert store.tuples() == all_tuples(range(5))

@@ -1,38 +1,10 @@
 #include "core/existing.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
 
-void existing_body(const struct tuple *t, struct buf *out)
-{
-	buf_add_text(out, "{\"tuple_key\":{\"user\":");
-	buf_add_json(out, t->user);
-	buf_add_text(out, ",\"relation\":");
-	buf_add_json(out, t->relation);
-	buf_add_text(out, ",\"object\":");
-	buf_add_json(out, t->object);
-	buf_add_text(out, "},\"page_size\":1,\"consistency\":\"HIGHER_CONSISTENCY\"}");
-}
-
-/* No context is an empty one; numbers are doubles there as well as here (google.protobuf.Struct). */
-static bool same_context(struct str wanted, const cJSON *found)
-{
-	cJSON *ours = cJSON_ParseWithLength(wanted.p, wanted.n);
-	bool same =
-	    cJSON_IsObject(found) ? cJSON_Compare(ours, found, true) : cJSON_IsObject(ours) && ours->child == NULL;
-	cJSON_Delete(ours);
-	return same;
-}
-
-static bool same_condition(const struct tuple *t, const cJSON *condition)
-{
-	const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(condition, "name"));
-	if (t->condition.n == 0 || name == NULL)
-		return t->condition.n == 0 && name == NULL;
-	return str_eq(t->condition, str_of(name)) &&
-	       same_context(t->context, cJSON_GetObjectItemCaseSensitive(condition, "context"));
-}
+#include "core/difference.h"
+#include "core/page.h"
 
 static void reject(const struct tuple *t, struct judgement *out)
 {
@@ -57,14 +29,14 @@ void existing_judge(const struct answer *a, const struct tuple *t, int64_t wall_
 		out->verdict = VERDICT_REJECTED;
 	if (out->verdict != VERDICT_DELIVERED)
 		return;
-	cJSON *body = cJSON_ParseWithLength(a->body.p, a->body.n);
-	const cJSON *found = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(body, "tuples"), 0);
-	const cJSON *key = cJSON_GetObjectItemCaseSensitive(found, "key");
-	if (key == NULL) {
+	struct arena arena = {0};
+	struct page page;
+	struct err e;
+	if (!page_read(a->body, &arena, &page, &e) || page.n == 0) {
 		*out = (struct judgement){.verdict = VERDICT_RETRY, .hint = HINT_RACE};
 		snprintf(out->reason, sizeof out->reason, "OpenFGA says that a tuple exists, and does not have it");
-	} else if (!same_condition(t, cJSON_GetObjectItemCaseSensitive(key, "condition"))) {
+	} else if (!difference_same_condition(t, &page.tuples[0])) {
 		reject(t, out);
 	}
-	cJSON_Delete(body);
+	arena_free(&arena);
 }

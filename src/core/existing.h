@@ -8,11 +8,9 @@
 #include "core/tuple.h"
 #include "core/verdict.h"
 
-/* The body of POST /stores/{store}/read that asks for the tuple (see "Read" in OpenFGA's API). */
-void existing_body(const struct tuple *t, struct buf *out);
-
-/* The answer: DELIVERED when the tuple stands there with the condition that it should have, REJECTED with another one
- * or when OpenFGA cannot read it, RETRY with HINT_RACE when it is gone again; else as for any question. */
+/* The answer to page_body_of's question: DELIVERED when the tuple stands there with the condition that it should have,
+ * REJECTED with another one or when OpenFGA cannot read it, RETRY with HINT_RACE when it is gone again; else as for any
+ * question. */
 void existing_judge(const struct answer *a, const struct tuple *t, int64_t wall_ms, struct judgement *out);
 
 #endif

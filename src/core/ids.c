@@ -1,7 +1,6 @@
 #include "core/ids.h"
 
 #include <ctype.h>
-#include <stdint.h>
 
 /* Reads the id at *p and moves *p behind it. False when there is none, or it is beyond bigint. */
 static bool read_id(const char **p, int64_t *id)
@@ -46,4 +45,10 @@ bool ids_parse(const char *text, struct buf *out, size_t *n, struct err *e)
 	}
 	buf_add_char(out, '}');
 	return true;
+}
+
+bool ids_parse_one(const char *text, int64_t *id, struct err *e)
+{
+	const char *p = text;
+	return (read_id(&p, id) && *p == '\0') || err_set(e, ERR_CONFIG, "\"%.80s\" is not an id: write 42", text);
 }

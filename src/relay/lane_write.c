@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "core/existing.h"
+#include "core/page.h"
 #include "core/probe.h"
 #include "relay/apart.h"
 #include "relay/lane_state.h"
@@ -85,7 +86,7 @@ static void ask_existing(struct flight *flight)
 {
 	const struct engine *e = flight->lane->engine;
 	struct buf body = {0};
-	existing_body(batch_tuple(&flight->lane->batch, flight->request), &body);
+	page_body_of(batch_tuple(&flight->lane->batch, flight->request), &body);
 	fga_post(e->fga, e->read_path, buf_str(&body), on_existing, flight);
 	buf_free(&body);
 }

@@ -122,18 +122,6 @@ static void a_long_tuple_fits_into_a_reason(void **state)
 	assert_true(str_is_utf8(str_of(j.reason)));
 }
 
-static void asks_for_the_tuple_as_it_is_now(void **state)
-{
-	(void)state;
-	struct tuple t = wanted("c", "{}");
-	struct buf out = {0};
-	t.user = STR("user:\"x\"");
-	existing_body(&t, &out);
-	assert_string_equal(out.p, "{\"tuple_key\":{\"user\":\"user:\\\"x\\\"\",\"relation\":\"viewer\",\"object\":"
-	                           "\"archive:a\"},\"page_size\":1,\"consistency\":\"HIGHER_CONSISTENCY\"}");
-	buf_free(&out);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,7 +129,6 @@ int main(void)
 	    cmocka_unit_test(one_that_is_gone_again_is_a_race),
 	    cmocka_unit_test(what_cannot_be_read),
 	    cmocka_unit_test(a_long_tuple_fits_into_a_reason),
-	    cmocka_unit_test(asks_for_the_tuple_as_it_is_now),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

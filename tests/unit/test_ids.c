@@ -80,12 +80,29 @@ static void no_more_than_the_most(void **state)
 	assert_wrong("0-9223372036854775807", "more than 10000");
 }
 
+static void one_id(void **state)
+{
+	(void)state;
+	static const char *const wrong[] = {"", "1,2", "1-2", "-1", " 1", "1 ", "x", "9223372036854775808"};
+	struct err e;
+	int64_t id;
+	assert_true(ids_parse_one("42", &id, &e));
+	assert_int_equal(id, 42);
+	assert_true(ids_parse_one("9223372036854775807", &id, &e));
+	assert_true(id == INT64_MAX);
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		assert_false(ids_parse_one(wrong[i], &id, &e));
+		assert_int_equal(e.kind, ERR_CONFIG);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(lists_and_ranges),
 	    cmocka_unit_test(what_is_no_list),
 	    cmocka_unit_test(no_more_than_the_most),
+	    cmocka_unit_test(one_id),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

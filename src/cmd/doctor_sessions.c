@@ -8,11 +8,10 @@
 #include "base/rng.h"
 #include "cmd/bounded.h"
 #include "cmd/doctor.h"
+#include "cmd/pooler.h"
 #include "cmd/session.h"
 
 enum { CERTAINLY_LOST_MS = 500 };
-
-static const char pid_sql[] = "SELECT pg_catalog.pg_backend_pid()";
 
 static bool run(const struct doctor *d, PGconn *conn, const char *sql, struct err *e)
 {
@@ -21,47 +20,18 @@ static bool run(const struct doctor *d, PGconn *conn, const char *sql, struct er
 	return result != NULL;
 }
 
-static int read_pid(PGresult *result)
-{
-	int pid = result != NULL ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : 0;
-	PQclear(result);
-	return pid;
-}
-
-/* The session that d->conn has while another connection is in a transaction: a pooler that gives sessions by the
- * transaction has given the first one away, or has none left, and answers when that has ended. 0: no answer. */
-static int pid_meanwhile(const struct doctor *d, PGconn *other, bool *had_to_wait, struct err *e)
-{
-	const int64_t timeout_ms = d->options->connect_timeout_ms;
-	struct err ignored;
-	PGresult *result = NULL;
-	if (!run(d, other, "BEGIN", e) || !run(d, other, pid_sql, e))
-		return 0;
-	if (bounded_send(d->conn, pid_sql, 0, NULL, e))
-		result = bounded_take(d->conn, timeout_ms, e);
-	*had_to_wait = result == NULL && bounded_is_waiting(d->conn);
-	(void)run(d, other, "ROLLBACK", &ignored);
-	if (*had_to_wait)
-		result = bounded_take(d->conn, timeout_ms, e);
-	return read_pid(result);
-}
-
 static void check_pooler(struct doctor *d, PGconn *other)
 {
 	struct err e = {0};
-	int first = read_pid(bounded_ask(d->conn, pid_sql, 0, NULL, d->options->connect_timeout_ms, &e));
-	bool had_to_wait = false;
-	int then = first != 0 ? pid_meanwhile(d, other, &had_to_wait, &e) : 0;
-	if (then == 0) {
+	const enum pooler found = pooler_find(d->conn, other, d->options->connect_timeout_ms, &e);
+	if (found == POOLER_UNKNOWN) {
 		doctor_fail(d, DOCTOR_POOLER, e.text, "give relay a connection of its own");
 		return;
 	}
-	/* What libpq was told at the start is the server's own where nothing is in between. */
-	bool is_direct = first == PQbackendPID(d->conn);
-	d->is_pooled = first != then || (had_to_wait && !is_direct);
+	d->is_pooled = found == POOLER_TRANSACTION;
 	if (!d->is_pooled) {
 		doctor_say(d, DOCTOR_POOLER, DOCTOR_OK, "%s",
-		           is_direct ? "none" : "one that gives each connection a session of its own");
+		           found == POOLER_NONE ? "none" : "one that gives each connection a session of its own");
 		return;
 	}
 	doctor_say(d, DOCTOR_POOLER, d->options->no_prepare ? DOCTOR_OK : DOCTOR_WARNING,

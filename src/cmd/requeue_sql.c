@@ -1,5 +1,6 @@
 #include "cmd/requeue_sql.h"
 
+#include "cmd/sql_parts.h"
 #include "core/ids.h"
 
 _Static_assert(IDS_MAX == 10000, "the SQL says the same");
@@ -29,10 +30,7 @@ const char requeue_are_processed[] =
     "SELECT id FROM %s WHERE processed_at IS NOT NULL AND " OF_IDS " ORDER BY 1 LIMIT 100";
 const char requeue_are_pending[] = "SELECT id FROM %s WHERE processed_at IS NULL AND " OF_IDS " ORDER BY 1 LIMIT 100";
 
-#define PART(name) "SELECT pg_catalog.jsonb_path_query(o.payload, 'lax $." name "[*]', '{}', true)"
-#define TUPLES \
-	"SELECT o.id, t.tuple ->> 'user' AS u, t.tuple ->> 'relation' AS r, t.tuple ->> 'object' AS o" \
-	" FROM %s AS o, LATERAL (" PART("writes") " UNION ALL " PART("deletes") ") AS t (tuple)"
+#define TUPLES "SELECT o.id, " SQL_TUPLE " FROM %s AS o, " SQL_OPERATIONS
 
 const char requeue_later[] =
     "WITH chosen AS MATERIALIZED (" TUPLES " WHERE o." OF_IDS "), others AS (" TUPLES
@@ -44,14 +42,8 @@ const char requeue_take_time[] = "SELECT pg_catalog.set_config('statement_timeou
 
 const char requeue_notify[] = "SELECT pg_catalog.pg_notify($1, $2)";
 
-#define HAS(column, privilege) "pg_catalog.has_column_privilege(%l, '" column "', '" privilege "')"
-#define MAY_RESET HAS("attempts", "UPDATE") " AND " HAS("last_error", "UPDATE")
-#define MAY_INSERT HAS("payload", "INSERT")
-#define SEQUENCE "pg_catalog.pg_get_serial_sequence(%l, 'id')"
+#define MAY_RESET SQL_HAS("attempts", "UPDATE") " AND " SQL_HAS("last_error", "UPDATE")
 const char requeue_grants[] =
-    "SELECT pg_catalog.string_agg('GRANT ' || what || ' TO ' || pg_catalog.quote_ident(CURRENT_USER), '; ')"
-    " FROM (VALUES (true, pg_catalog.has_table_privilege(%l, 'SELECT'), 'SELECT ON TABLE ' || %l),"
-    " (NOT $1::pg_catalog.bool, " MAY_RESET ", 'UPDATE (attempts, last_error) ON TABLE ' || %l),"
-    " ($1::pg_catalog.bool, " MAY_INSERT ", 'INSERT (payload) ON TABLE ' || %l),"
-    " ($1::pg_catalog.bool, pg_catalog.has_sequence_privilege(" SEQUENCE ", 'USAGE'),"
-    " 'USAGE ON SEQUENCE ' || " SEQUENCE ")) AS needed (is_needed, is_held, what) WHERE is_needed AND NOT is_held";
+    SQL_GRANTS("(true, pg_catalog.has_table_privilege(%l, 'SELECT'), 'SELECT ON TABLE ' || %l),"
+               " (NOT $1::pg_catalog.bool, " MAY_RESET ", 'UPDATE (attempts, last_error) ON TABLE ' || %l),"
+               " " SQL_MAY_INSERT("$1::pg_catalog.bool"));

@@ -1,5 +1,6 @@
 #include "cmd/session.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ PGconn *session_open(const struct options *o, const char *label, struct err *e)
 static bool is_right(PGconn *conn, PGresult *result, struct err *e)
 {
 	const ExecStatusType status = PQresultStatus(result);
-	if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK)
+	if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_COPY_IN)
 		return true;
 	if (PQresultErrorField(result, PG_DIAG_SQLSTATE) == NULL || PQstatus(conn) == CONNECTION_BAD)
 		return err_set(e, ERR_TRANSIENT, "lost Postgres on the way: %s", PQerrorMessage(conn));
@@ -85,16 +86,47 @@ bool session_table(const struct options *o, struct buf *quoted, struct err *e)
 	return true;
 }
 
-PGresult *session_query(PGconn *conn, const char *template, const char *table, int n, const char *const *values,
-                        struct err *e)
+bool session_send(PGconn *conn, const char *template, const char *table, int n, const char *const *values,
+                  struct err *e)
 {
 	char *sql = ident_fill_in(template, table);
-	PGresult *result = PQexecParams(conn, sql, n, NULL, values, NULL, NULL, 0);
+	const int sent = PQsendQueryParams(conn, sql, n, NULL, values, NULL, NULL, 0);
 	free(sql);
+	return sent == 1 || is_right(conn, NULL, e);
+}
+
+bool session_is_ready(PGconn *conn, int timeout_ms)
+{
+	while (PQisBusy(conn)) {
+		struct pollfd fd = {.fd = PQsocket(conn), .events = POLLIN};
+		if (poll(&fd, 1, timeout_ms) == 0)
+			return false;
+		if (PQconsumeInput(conn) == 0)
+			return true;
+	}
+	return true;
+}
+
+PGresult *session_take(PGconn *conn, struct err *e)
+{
+	PGresult *result = NULL;
+	PGresult *next;
+	while ((next = PQgetResult(conn)) != NULL) {
+		PQclear(result);
+		result = next;
+		if (PQresultStatus(result) == PGRES_COPY_IN || PQstatus(conn) == CONNECTION_BAD)
+			break;
+	}
 	if (is_right(conn, result, e))
 		return result;
 	PQclear(result);
 	return NULL;
+}
+
+PGresult *session_query(PGconn *conn, const char *template, const char *table, int n, const char *const *values,
+                        struct err *e)
+{
+	return session_send(conn, template, table, n, values, e) ? session_take(conn, e) : NULL;
 }
 
 int64_t session_number(const PGresult *result, int row, int column)

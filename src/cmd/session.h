@@ -27,6 +27,13 @@ bool session_table(const struct options *o, struct buf *quoted, struct err *e) M
 PGresult *session_query(PGconn *conn, const char *template, const char *table, int n, const char *const *values,
                         struct err *e) MUST_CHECK;
 
+/* The same in three steps, for whoever has something to do meanwhile: sends it; waits at most so long, and tells
+ * whether session_take need not wait; takes the result. That of a COPY is there as soon as data may be put. */
+bool session_send(PGconn *conn, const char *template, const char *table, int n, const char *const *values,
+                  struct err *e) MUST_CHECK;
+bool session_is_ready(PGconn *conn, int timeout_ms);
+PGresult *session_take(PGconn *conn, struct err *e) MUST_CHECK;
+
 /* A field of a result as a number; 0 where it is NULL. */
 int64_t session_number(const PGresult *result, int row, int column);
 

@@ -20,7 +20,8 @@ struct check {
 	unsigned found;  /* stores of that name so far */
 	enum server_age age;
 	enum check_question question; /* the last one */
-	struct buf what;              /* what is asked about, for the reasons */
+	bool store_only;
+	struct buf what; /* what is asked about, for the reasons */
 };
 
 static void finish(struct check *c, const struct judgement *j)
@@ -138,7 +139,11 @@ static void ask_model(struct check *c)
 static void on_store(void *arg, const struct answer *a)
 {
 	struct check *c = arg;
-	if (is_well(c, a))
+	if (!is_well(c, a))
+		return;
+	if (c->store_only)
+		finish(c, &(struct judgement){.verdict = VERDICT_DELIVERED});
+	else
 		ask_model(c);
 }
 
@@ -209,10 +214,8 @@ static void ask_stores(struct check *c)
 	buf_free(&path);
 }
 
-void check_start(struct check *c, bool anew)
+static void start(struct check *c)
 {
-	if (anew)
-		c->age = SERVER_UNKNOWN;
 	if (c->store_id != NULL) {
 		ask_store(c);
 		return;
@@ -220,6 +223,20 @@ void check_start(struct check *c, bool anew)
 	c->found = 0;
 	buf_clear(&c->page);
 	ask_stores(c);
+}
+
+void check_start(struct check *c, bool anew)
+{
+	if (anew)
+		c->age = SERVER_UNKNOWN;
+	c->store_only = false;
+	start(c);
+}
+
+void check_start_store(struct check *c)
+{
+	c->store_only = true;
+	start(c);
 }
 
 enum check_question check_question(const struct check *c)

@@ -29,4 +29,7 @@ void check_free(struct check *c);
  * so that its age is asked for again. */
 void check_start(struct check *c, bool anew);
 
+/* The same for the store alone: for those who only read. The age is UNKNOWN. */
+void check_start_store(struct check *c);
+
 #endif

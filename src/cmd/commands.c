@@ -7,6 +7,7 @@
 #include "cmd/doctor.h"
 #include "cmd/figures.h"
 #include "cmd/preview.h"
+#include "cmd/reconcile.h"
 #include "cmd/requeue.h"
 
 static const struct command {

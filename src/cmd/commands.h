@@ -8,10 +8,10 @@
 enum {
 	EXIT_OK = 0,
 	EXIT_REFUSED = 1,     /* drain: rows remain that OpenFGA refuses; healthcheck: not ready; doctor: warnings;
-	                         nobody reads stdout */
+	                         reconcile: differences; nobody reads stdout */
 	EXIT_WRONG = 2,       /* a wrong command line or configuration; requeue: rows that cannot be requeued; doctor:
 	                         failures */
-	EXIT_UNREACHABLE = 3, /* Postgres or OpenFGA could not be reached */
+	EXIT_UNREACHABLE = 3, /* Postgres or OpenFGA could not be reached; reconcile: could not compare */
 };
 
 /* Each runs a command to its end and returns the exit code. */

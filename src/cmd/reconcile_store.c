@@ -121,11 +121,8 @@ static void take_single(struct question *q, const struct answer *a)
 static void on_answer(void *arg, const struct answer *a)
 {
 	struct question *q = arg;
-	struct judgement j = {.verdict = VERDICT_DELIVERED};
-	/* The beginning of a page is no JSON. */
-	const bool is_begun = a->transport == TRANSPORT_ANSWERED && a->status == 200 && a->truncated;
-	if (!is_begun)
-		verdict_check(a, q->store->what.p, clock_wall_ms(), &j);
+	struct judgement j;
+	verdict_check(a, q->store->what.p, clock_wall_ms(), &j);
 	if (j.verdict == VERDICT_RETRY && ++q->tries < MOST_TRIES)
 		ask_later(q, j.retry_after_ms);
 	else if (j.verdict == VERDICT_HALT && q->is_single && a->status == 400)

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/die.h"
 #include "io/admin.h"
+#include "io/notify.h"
 #include "relay/await.h"
 #include "relay/check.h"
 #include "relay/engine.h"
@@ -36,6 +37,7 @@ struct relay {
 	struct check *check;
 	struct admin *admin;
 	struct await *await;
+	struct notify *notify;
 	struct status status;
 	struct event *sweep;
 	struct event *tick;     /* the next moment at which something is due */
@@ -322,6 +324,7 @@ static void on_stop(evutil_socket_t signal, short what, void *arg)
 	log_info("stopping", LOG_S("signal", strsignal((int)signal)));
 	r->engine.stopping = true;
 	arm(r->deadline, r->engine.options->shutdown_timeout_ms);
+	notify_stopping(r->notify, r->engine.options->shutdown_timeout_ms);
 	engine_turn(&r->engine);
 }
 
@@ -333,6 +336,7 @@ static void on_hangup(evutil_socket_t signal, short what, void *arg)
 	(void)what;
 	fga_renew(r->engine.fga);
 	on_requeued(r);
+	notify_reloaded(r->notify);
 }
 
 /* The probe */
@@ -351,6 +355,13 @@ static bool probe_ready(void *arg, struct buf *out)
 	const struct relay *r = arg;
 	struct status_now now = status_now(r);
 	return status_write(&r->status, &r->engine, &now, out);
+}
+
+static void probe_line(void *arg, struct buf *out)
+{
+	const struct relay *r = arg;
+	struct status_now now = status_now(r);
+	status_line(&r->status, &r->engine, &now, out);
 }
 
 static void probe_metrics(void *arg, struct buf *out)
@@ -402,8 +413,10 @@ static void start(struct relay *r)
 		r->lanes[i] = lane_new(e, i + 1, &of_lane, r);
 	if (!r->drains && !e->options->no_listen)
 		r->listen = listen_new(e, &of_listen, r);
-	if (!r->drains)
+	if (!r->drains) {
+		r->notify = notify_new(e->base, probe_line, r);
 		on_sweep(-1, 0, r);
+	}
 	engine_turn(e);
 }
 
@@ -442,6 +455,7 @@ static void tear_down(struct relay *r)
 	listen_free(r->listen);
 	check_free(r->check);
 	admin_free(r->admin);
+	notify_free(r->notify);
 	for (size_t i = 0; i < SIGNALS; i++)
 		event_free(r->signals[i]);
 	event_free(e->turn);

@@ -29,6 +29,10 @@ void status_postgres(struct status *s, const struct err *e);
  * warnings do not keep it from that. */
 bool status_write(const struct status *s, const struct engine *e, const struct status_now *now, struct buf *out);
 
+/* Adds a line for people: "ready", or the reasons why not; how many rows were delivered since the start, and how many
+ * wait refused. */
+void status_line(const struct status *s, const struct engine *e, const struct status_now *now, struct buf *out);
+
 /* Sets the gauges that hold what is so now, readiness among them: for whoever reads the metrics next. */
 void status_gauges(const struct status *s, struct engine *e, const struct status_now *now);
 

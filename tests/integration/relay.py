@@ -26,7 +26,7 @@ _SANITIZER = re.compile(r"ERROR: \w+Sanitizer|: runtime error: |WARNING: \w+Sani
 
 def environment(database=None, store=None, url=None, **extra):
     """What a relay's environment holds: nothing of ours, but what is named here. A value of None leaves a variable out."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "FGA_", "RELAY_", "DATABASE_URL"))}
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "FGA_", "RELAY_", "DATABASE_URL", "NOTIFY_SOCKET", "WATCHDOG_"))}
     env["ASAN_OPTIONS"] = f"exitcode={SANITIZER_EXIT}:detect_leaks=1:strict_string_checks=1"
     env["UBSAN_OPTIONS"] = f"exitcode={SANITIZER_EXIT}:print_stacktrace=1"
     if database is not None:

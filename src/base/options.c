@@ -13,7 +13,7 @@
 enum { MOST_FILE_BYTES = 64 * 1024 };
 
 const struct option_row option_table[OPTION_ROWS] = {
-#define OPTION(field, type, flag, env, value, commands, argument, help) \
+#define OPTION(field, type, flag, env, value, commands, group, argument, help) \
 	{OPTION_##type, \
 	 offsetof(struct options, field), \
 	 offsetof(struct options, files.field), \
@@ -21,6 +21,7 @@ const struct option_row option_table[OPTION_ROWS] = {
 	 env, \
 	 value, \
 	 commands, \
+	 GROUP_##group, \
 	 argument, \
 	 help},
 #include "base/options.def"
@@ -68,18 +69,9 @@ static struct name name_of(const struct reading *r, enum option_index i)
 	return name_from(&option_table[i], r->from[i]);
 }
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s);
-	size_t m = strlen(end);
-	return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 bool option_has_twin(const struct option_row *row)
 {
 	if (row->env == NULL || (row->type != OPTION_STRING && row->type != OPTION_SECRET))
-		return false;
-	if (ends_with(row->env, "_FILE")) /* the value is a path already */
 		return false;
 	return strncmp(row->env, "FGA_", 4) == 0 || strcmp(row->env, "DATABASE_URL") == 0;
 }
@@ -391,7 +383,8 @@ void options_free(struct options *o)
 		char **file = (char **)((char *)o + row->file_offset);
 		free(*file);
 		*file = NULL;
-		if (row->type != OPTION_STRING && row->type != OPTION_ADDRESS && row->type != OPTION_SECRET)
+		if (row->type != OPTION_STRING && row->type != OPTION_PATH && row->type != OPTION_ADDRESS &&
+		    row->type != OPTION_SECRET)
 			continue;
 		if (row->type == OPTION_SECRET && *text != NULL)
 			explicit_bzero(*text, strlen(*text));

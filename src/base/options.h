@@ -26,7 +26,21 @@ enum {
 	ON_POSTGRES = ON_DELIVERY | ON_INSTALL | ON_STATUS | ON_REQUEUE | ON_DOCTOR | ON_RECONCILE,
 };
 
+/* What the options are about: the headings of --help and of the manual page, in this order. */
+#define OPTION_GROUPS(X) \
+	X(ACTION, "What is done") \
+	X(ROWS, "Rows") \
+	X(POSTGRES, "Postgres") \
+	X(OPENFGA, "OpenFGA") \
+	X(CREDENTIALS, "Credentials for OpenFGA") \
+	X(DELIVERY, "Delivery") \
+	X(LIMITS, "Time limits and retries") \
+	X(PROBE, "Probe") \
+	X(LOGGING, "Logging") \
+	X(OUTPUT, "Output")
+
 #define OPTION_TYPE_STRING char *
+#define OPTION_TYPE_PATH char *
 #define OPTION_TYPE_ADDRESS char *
 #define OPTION_TYPE_SECRET char *
 #define OPTION_TYPE_COUNT unsigned
@@ -37,11 +51,11 @@ enum {
 #define OPTION_TYPE_LOG_FORMAT enum log_format
 
 struct options {
-#define OPTION(field, type, flag, env, value, commands, argument, help) OPTION_TYPE_##type field;
+#define OPTION(field, type, flag, env, value, commands, group, argument, help) OPTION_TYPE_##type field;
 #include "base/options.def"
 	/* The path of the file that a value was read from; NULL: it was not. */
 	struct {
-#define OPTION(field, type, flag, env, value, commands, argument, help) char *field;
+#define OPTION(field, type, flag, env, value, commands, group, argument, help) char *field;
 #include "base/options.def"
 	} files;
 };
@@ -63,11 +77,16 @@ void options_free(struct options *o);
  * or holds what no option may hold; *e names it. */
 bool options_file(const char *path, char **value, struct err *e) MUST_CHECK;
 
-/* Adds the list of a command's options for --help: flag, argument, what it does, default, name in the environment. */
+/* Adds the list of a command's options for --help, by groups: flag, argument, what it does, default, name in the
+ * environment. */
 void options_help(unsigned command, struct buf *out);
 
-/* The same for the manual page, in mdoc(7) (one .It an option), all commands together. */
+/* The same for the manual page, in mdoc(7) (one .Ss a group, one .It an option), all commands together. */
 void options_man(struct buf *out);
+
+/* The same as a file for systemd's EnvironmentFile= (systemd.exec(5)): what a command takes from the environment, all
+ * of it commented out. */
+void options_env(unsigned command, struct buf *out);
 
 /* Adds text in lines that are no longer than those of options_help, and ends the last one. Its own line breaks stay. */
 void options_wrap(const char *text, struct buf *out);

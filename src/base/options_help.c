@@ -1,9 +1,23 @@
-/* The options for people: --help and the manual page. */
+/* The options for people: --help, the manual page and the environment file. */
 #include <ctype.h>
 
 #include "base/options_table.h"
 
 enum { TEXT_COLUMN = 28, LAST_COLUMN = 96 };
+
+static const char *const groups[GROUPS] = {
+#define X(id, name) [GROUP_##id] = (name),
+    OPTION_GROUPS(X)
+#undef X
+};
+
+/* The first row from `i` on that the group and one of the commands have; OPTION_ROWS: there is none. */
+static size_t next_row(size_t i, enum option_group group, unsigned commands)
+{
+	while (i < OPTION_ROWS && (option_table[i].group != group || (option_table[i].commands & commands) == 0))
+		i++;
+	return i;
+}
 
 static void add_blanks(struct buf *out, size_t n)
 {
@@ -71,19 +85,25 @@ static void add_origins(struct buf *out, const struct option_row *row)
 	buf_free(&text);
 }
 
+static void add_option(struct buf *out, const struct option_row *row)
+{
+	size_t start = out->n;
+	buf_printf(out, row->flag == NULL ? "  %s" : "  --%s", row->flag == NULL ? row->env : row->flag);
+	if (row->argument != NULL)
+		buf_printf(out, row->flag == NULL ? "=%s" : " %s", row->argument);
+	add_wrapped(out, out->n - start, row->help);
+	if (row->env != NULL)
+		add_origins(out, row);
+}
+
 void options_help(unsigned command, struct buf *out)
 {
-	for (size_t i = 0; i < OPTION_ROWS; i++) {
-		const struct option_row *row = &option_table[i];
-		size_t start = out->n;
-		if (!(row->commands & command))
-			continue;
-		buf_printf(out, row->flag == NULL ? "  %s" : "  --%s", row->flag == NULL ? row->env : row->flag);
-		if (row->argument != NULL)
-			buf_printf(out, row->flag == NULL ? "=%s" : " %s", row->argument);
-		add_wrapped(out, out->n - start, row->help);
-		if (row->env != NULL)
-			add_origins(out, row);
+	for (enum option_group g = 0; g < GROUPS; g++) {
+		size_t i = next_row(0, g, command);
+		if (i < OPTION_ROWS)
+			buf_printf(out, "\n%s:\n", groups[g]);
+		for (; i < OPTION_ROWS; i = next_row(i + 1, g, command))
+			add_option(out, &option_table[i]);
 	}
 }
 
@@ -94,23 +114,52 @@ static void add_sentence(struct buf *out, const char *text)
 	buf_printf(out, "%c%s.\n", toupper((unsigned char)text[0]), text + 1);
 }
 
+static void add_item(struct buf *out, const struct option_row *row)
+{
+	if (row->flag == NULL)
+		buf_printf(out, ".It Ev %s Ns = Ns Ar %s\n", row->env, row->argument);
+	else if (row->argument == NULL)
+		buf_printf(out, ".It Fl -%s\n", row->flag);
+	else
+		buf_printf(out, ".It Fl -%s Ar %s\n", row->flag, row->argument);
+	add_sentence(out, row->help);
+	if (row->value != NULL)
+		buf_printf(out, "The default is\n.Ql %s .\n", row->value);
+	if (row->env != NULL && row->flag != NULL)
+		buf_printf(out, "In the environment:\n.Ev %s%s\n", row->env, option_has_twin(row) ? "" : " .");
+	if (option_has_twin(row))
+		buf_printf(out, "%s\n.Ev %s_FILE .\n",
+		           row->flag == NULL ? "Or the path of a file that holds it:" : "or", row->env);
+}
+
 void options_man(struct buf *out)
 {
-	for (size_t i = 0; i < OPTION_ROWS; i++) {
-		const struct option_row *row = &option_table[i];
-		if (row->flag == NULL)
-			buf_printf(out, ".It Ev %s Ns = Ns Ar %s\n", row->env, row->argument);
-		else if (row->argument == NULL)
-			buf_printf(out, ".It Fl -%s\n", row->flag);
-		else
-			buf_printf(out, ".It Fl -%s Ar %s\n", row->flag, row->argument);
-		add_sentence(out, row->help);
-		if (row->value != NULL)
-			buf_printf(out, "The default is\n.Ql %s .\n", row->value);
-		if (row->env != NULL && row->flag != NULL)
-			buf_printf(out, "In the environment:\n.Ev %s%s\n", row->env, option_has_twin(row) ? "" : " .");
-		if (option_has_twin(row))
-			buf_printf(out, "%s\n.Ev %s_FILE .\n",
-			           row->flag == NULL ? "Or the path of a file that holds it:" : "or", row->env);
+	for (enum option_group g = 0; g < GROUPS; g++) {
+		buf_printf(out, ".Ss %s\n.Bl -tag -width Ds\n", groups[g]);
+		for (size_t i = next_row(0, g, ~0U); i < OPTION_ROWS; i = next_row(i + 1, g, ~0U))
+			add_item(out, &option_table[i]);
+		buf_add_text(out, ".El\n");
+	}
+}
+
+static void add_variable(struct buf *out, const struct option_row *row)
+{
+	const char *unset = row->type == OPTION_SWITCH ? "false" : "";
+	buf_add_text(out, "# ");
+	add_sentence(out, row->help);
+	buf_printf(out, "#%s=%s\n", row->env, row->value != NULL ? row->value : unset);
+	if (row->type == OPTION_SECRET)
+		buf_printf(out, "#%s_FILE=\n", row->env);
+}
+
+void options_env(unsigned command, struct buf *out)
+{
+	for (enum option_group g = 0; g < GROUPS; g++) {
+		size_t i = next_row(0, g, command);
+		if (i < OPTION_ROWS)
+			buf_printf(out, "\n## %s\n\n", groups[g]);
+		for (; i < OPTION_ROWS; i = next_row(i + 1, g, command))
+			if (option_table[i].env != NULL)
+				add_variable(out, &option_table[i]);
 	}
 }

@@ -1,4 +1,4 @@
-/* The rows of options.def as data: for the options_*.c files only. */
+/* The rows of options.def as data: for the options_*.c files, and for what is generated from them. */
 #ifndef RELAY_BASE_OPTIONS_TABLE_H
 #define RELAY_BASE_OPTIONS_TABLE_H
 
@@ -6,6 +6,7 @@
 
 enum option_type {
 	OPTION_STRING,
+	OPTION_PATH,
 	OPTION_ADDRESS,
 	OPTION_COUNT,
 	OPTION_BYTES,
@@ -16,6 +17,13 @@ enum option_type {
 	OPTION_SECRET,
 };
 
+enum option_group {
+#define X(id, name) GROUP_##id,
+	OPTION_GROUPS(X)
+#undef X
+	    GROUPS
+};
+
 struct option_row {
 	enum option_type type;
 	size_t offset;      /* in struct options */
@@ -24,12 +32,13 @@ struct option_row {
 	const char *env;
 	const char *value; /* the default */
 	unsigned commands;
+	enum option_group group;
 	const char *argument;
 	const char *help;
 };
 
 enum option_index {
-#define OPTION(field, type, flag, env, value, commands, argument, help) INDEX_##field,
+#define OPTION(field, type, flag, env, value, commands, group, argument, help) INDEX_##field,
 #include "base/options.def"
 	OPTION_ROWS
 };
@@ -38,6 +47,9 @@ extern const struct option_row option_table[OPTION_ROWS];
 
 /* Whether the variable has a twin NAME_FILE. */
 bool option_has_twin(const struct option_row *row);
+
+/* The i-th of the values that the row can have, where these are few and have names; NULL: there are no more. */
+const char *option_choice(const struct option_row *row, size_t i);
 
 /* Reads `text` as the row's type into its field. *e does not say which option it was: that is the caller's part. */
 bool option_set(struct options *o, const struct option_row *row, const char *text, struct err *e) MUST_CHECK;

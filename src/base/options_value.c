@@ -114,6 +114,26 @@ static const struct choice levels[] = {{"debug", LOG_LEVEL_DEBUG},
                                        {NULL, 0}};
 static const struct choice formats[] = {{"logfmt", LOG_FORMAT_LOGFMT}, {"json", LOG_FORMAT_JSON}, {NULL, 0}};
 
+const char *option_choice(const struct option_row *row, size_t i)
+{
+	switch (row->type) {
+	case OPTION_LOG_LEVEL:
+		return levels[i].name;
+	case OPTION_LOG_FORMAT:
+		return formats[i].name;
+	case OPTION_STRING:
+	case OPTION_PATH:
+	case OPTION_ADDRESS:
+	case OPTION_COUNT:
+	case OPTION_BYTES:
+	case OPTION_DURATION:
+	case OPTION_SWITCH:
+	case OPTION_SECRET:
+		break;
+	}
+	return NULL;
+}
+
 static bool read_choice(const char *text, const struct choice *choices, int *value, struct err *e)
 {
 	struct buf names = {0};
@@ -227,6 +247,7 @@ bool option_set(struct options *o, const struct option_row *row, const char *tex
 	int value = 0;
 	switch (row->type) {
 	case OPTION_STRING:
+	case OPTION_PATH:
 	case OPTION_SECRET:
 		return option_copy_text(text, field, e);
 	case OPTION_ADDRESS:

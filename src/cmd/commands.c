@@ -10,24 +10,16 @@
 #include "cmd/reconcile.h"
 #include "cmd/requeue.h"
 
-static const struct command {
-	const char *name;
-	int (*run)(const struct options *o);
-	unsigned options;
-	const char *summary;
-	const char *details;
-} commands[] = {
+const struct command command_table[COMMANDS] = {
 #define COMMAND(name, function, options, summary, details) {name, function, options, summary, details},
 #include "cmd/commands.def"
 };
 
-enum { COMMANDS = sizeof commands / sizeof *commands };
-
 static const struct command *find(const char *name)
 {
 	for (size_t i = 0; i < COMMANDS; i++)
-		if (strcmp(commands[i].name, name) == 0)
-			return &commands[i];
+		if (strcmp(command_table[i].name, name) == 0)
+			return &command_table[i];
 	return NULL;
 }
 
@@ -53,9 +45,10 @@ static int print_version(void)
 
 static void add_options(struct buf *text, unsigned command)
 {
-	buf_add_text(text, "\nOptions; a flag wins over the variable in brackets:\n");
+	buf_add_text(text, "\nOptions; a flag wins over the variable in brackets.\n");
 	options_help(command, text);
-	buf_add_text(text, "  --help                    print this\n"
+	buf_add_text(text, "\nOther:\n"
+	                   "  --help                    print this\n"
 	                   "  --version                 print the version\n");
 }
 
@@ -65,17 +58,19 @@ static int print_overview(void)
 	buf_add_text(&text, "Usage: relay [COMMAND] [OPTIONS]\n\n"
 	                    "Delivers the rows of a Postgres transactional outbox to OpenFGA.\n\nCommands:\n");
 	for (size_t i = 0; i < COMMANDS; i++)
-		buf_printf(&text, "  %-13s%s%s\n", commands[i].name, commands[i].summary,
+		buf_printf(&text, "  %-13s%s%s\n", command_table[i].name, command_table[i].summary,
 		           i == 0 ? " (what relay alone does)" : "");
-	buf_printf(&text, "\n`relay COMMAND --help` lists a command's options. Those of %s:\n", commands[0].name);
-	add_options(&text, commands[0].options);
+	buf_add_text(&text,
+	             "\n`relay COMMAND --help` lists a command's options, `relay --version` prints the version, and\n"
+	             "relay(1) is the manual page. Most settings can come from the environment as well.\n");
 	return print(&text);
 }
 
 static int print_help(const struct command *c)
 {
 	struct buf text = {0};
-	buf_printf(&text, c == commands ? "Usage: relay [%s] [OPTIONS]\n" : "Usage: relay %s [OPTIONS]\n", c->name);
+	buf_printf(&text, c == command_table ? "Usage: relay [%s] [OPTIONS]\n" : "Usage: relay %s [OPTIONS]\n",
+	           c->name);
 	buf_printf(&text, "\n%s\n\n", c->summary);
 	options_wrap(c->details, &text);
 	if (c->run == cmd_doctor)
@@ -90,7 +85,7 @@ static int refuse_command(const char *name)
 	struct buf text = {0};
 	size_t n = 0;
 	for (size_t i = 0; i < COMMANDS; i++)
-		names[n++] = commands[i].name;
+		names[n++] = command_table[i].name;
 	names[n++] = "help";
 	const char *near = similar(name, names, n);
 	/* What is no plain word may be anything, a URL with its password too: it is not repeated. */
@@ -145,11 +140,11 @@ int commands_main(int argc, char **argv)
 		if (strcmp(argv[i], "--version") == 0)
 			return print_version();
 	if (argc < 2)
-		return run(&commands[0], argc, argv);
+		return run(&command_table[0], argc, argv);
 	if (strcmp(argv[1], "--help") == 0)
 		return print_overview();
 	if (argv[1][0] == '-')
-		return run(&commands[0], argc, argv);
+		return run(&command_table[0], argc, argv);
 	if (strcmp(argv[1], "help") == 0)
 		return help(argc - 1, argv + 1);
 	const struct command *c = find(argv[1]);

@@ -18,6 +18,24 @@ enum {
 #define COMMAND(name, function, commands, summary, details) int function(const struct options *o);
 #include "cmd/commands.def"
 
+/* A row of commands.def. */
+struct command {
+	const char *name;
+	int (*run)(const struct options *o);
+	unsigned options; /* its ON_ bit */
+	const char *summary;
+	const char *details;
+};
+
+enum {
+#define COMMAND(name, function, commands, summary, details) INDEX_##function,
+#include "cmd/commands.def"
+	COMMANDS
+};
+
+/* The first one is what relay does without a command. */
+extern const struct command command_table[COMMANDS];
+
 /* The whole program: picks the command, reads its options, runs it. Returns the exit code. */
 int commands_main(int argc, char **argv);
 

@@ -4,11 +4,11 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import urllib.request
 
 import pytest
 
+import containers
 from process import wait_until
 from relay import ROOT
 
@@ -26,15 +26,10 @@ def images(project):
 
 
 MAX_ADDED_BYTES = 40 << 20  # what relay's image may add to Debian's
-NAMES = ("PG", "POSTGRES_", "OPENFGA_", "FGA_", "RELAY_", "DATABASE_URL", "COMPOSE_")
 
 
 def run(*command, check=True, **extra):
-    env = {k: v for k, v in os.environ.items() if not k.startswith(NAMES)}
-    env.update({**images(PROJECT), "COMPOSE_PROJECT_NAME": PROJECT, "RELAY_SWEEP_INTERVAL": "1h", **extra})
-    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900)
-    assert not check or done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
-    return done
+    return containers.run(*command, check=check, **{**images(PROJECT), "COMPOSE_PROJECT_NAME": PROJECT, "RELAY_SWEEP_INTERVAL": "1h", **extra})
 
 
 def up(**extra):
@@ -83,7 +78,7 @@ def dead_runs():
     """The projects of runs that were killed: their process is gone, their containers or images are not."""
     names = run("docker", "ps", "-a", "--format", '{{.Label "com.docker.compose.project"}}').stdout
     names += run("docker", "images", "--format", "{{.Repository}}").stdout
-    return {f"relaytest{pid}" for pid in re.findall(r"^relaytest(\d+)", names, re.M) if not os.path.exists(f"/proc/{pid}")}
+    return containers.dead(names.splitlines(), "relaytest")
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +144,7 @@ def test_relays_role_is_the_least(first):
 
 def test_the_image_is_small(first, capsys):
     size = inspect(images(PROJECT)["RELAY_IMAGE"])["Size"]
-    base = inspect("debian:trixie-slim")["Size"]
+    base = inspect(containers.BASE)["Size"]
     with capsys.disabled():
         print(f"\nrelay's image: {size / 1e6:.1f} MB, {(size - base) / 1e6:.1f} MB on top of Debian's")
     assert size - base < MAX_ADDED_BYTES

@@ -626,7 +626,7 @@ static void the_manual_has_every_option_once(void **state)
 	for (const char *at = text.p; (at = strstr(at, ".It ")) != NULL; at++)
 		items++;
 	size_t rows = 0;
-#define OPTION(field, type, flag, env, value, commands, argument, help) rows++;
+#define OPTION(field, type, flag, env, value, commands, group, argument, help) rows++;
 #include "base/options.def"
 	assert_int_equal(items, rows);
 	assert_true(has(&text,
@@ -636,6 +636,38 @@ static void the_manual_has_every_option_once(void **state)
 	assert_true(has(&text, ".It Fl -print\n"));
 	for (const char *line = text.p; *line != '\0'; line += strcspn(line, "\n") + 1)
 		assert_true(*line != '\'' && (*line != '.' || line[1] >= 'A'));
+	buf_free(&text);
+}
+
+static void help_is_grouped(void **state)
+{
+	struct buf text = {0};
+	(void)state;
+	options_help(ON_RUN, &text);
+	const char *postgres = strstr(text.p, "\nPostgres:\n  DATABASE_URL=URL ");
+	const char *openfga_too = strstr(text.p, "\n\nOpenFGA:\n  --fga-api-url URL ");
+	const char *logging = strstr(text.p, "\n\nLogging:\n  --log-level LEVEL ");
+	assert_true(postgres == text.p && openfga_too > postgres && logging > openfga_too);
+	assert_false(has(&text, "Output:"));
+	buf_clear(&text);
+	options_help(ON_HEALTHCHECK, &text);
+	assert_memory_equal(text.p, "\nProbe:\n  --http-listen", 23);
+	buf_free(&text);
+}
+
+static void the_environment_file_shows_defaults(void **state)
+{
+	struct buf text = {0};
+	(void)state;
+	options_env(ON_RUN, &text);
+	assert_true(has(&text,
+	                "\n## Delivery\n\n# Look for pending rows this often, in case a notification was missed.\n"
+	                "#RELAY_SWEEP_INTERVAL=10s\n"));
+	assert_true(has(&text, "\n#FGA_API_TOKEN=\n#FGA_API_TOKEN_FILE=\n"));
+	assert_true(has(&text, "\n#RELAY_NO_LISTEN=false\n"));
+	assert_false(has(&text, "RELAY_ROLE"));
+	for (const char *line = text.p; *line != '\0'; line += strcspn(line, "\n") + 1)
+		assert_true(*line == '#' || *line == '\n');
 	buf_free(&text);
 }
 
@@ -662,7 +694,9 @@ int main(void)
 	    cmocka_unit_test(a_twin_is_refused_when_it_cannot_be_right),
 	    cmocka_unit_test(no_error_shows_a_secret),
 	    cmocka_unit_test(help_lists_a_commands_options),
+	    cmocka_unit_test(help_is_grouped),
 	    cmocka_unit_test(the_manual_has_every_option_once),
+	    cmocka_unit_test(the_environment_file_shows_defaults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

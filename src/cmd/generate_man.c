@@ -1,14 +1,10 @@
-/* Prints the manual page relay(1), in mdoc(7), from the tables of commands and options. */
+/* The manual page relay(1), in mdoc(7), from the tables of commands and options. */
 #include <ctype.h>
-#include <stdio.h>
 
-#include "base/options.h"
+#include "base/options_table.h"
 #include "cmd/commands.h"
 #include "cmd/doctor.h"
-#include "cmd/figures.h"
-#include "cmd/preview.h"
-#include "cmd/reconcile.h"
-#include "cmd/requeue.h"
+#include "cmd/generate.h"
 
 enum { LINE_COLUMNS = 78 };
 
@@ -16,12 +12,13 @@ enum { LINE_COLUMNS = 78 };
 static void add_flags(struct buf *out, unsigned command)
 {
 	const char *before = "Takes";
-#define OPTION(field, type, flag, env, value, commands, argument, help) \
-	if (((commands)&command) != 0 && (const char *)(flag) != NULL) { \
-		buf_printf(out, "%s\n.Fl -%s", before, (const char *)(flag)); \
-		before = " ,"; \
+	for (size_t i = 0; i < OPTION_ROWS; i++) {
+		const struct option_row *row = &option_table[i];
+		if ((row->commands & command) == 0 || row->flag == NULL)
+			continue;
+		buf_printf(out, "%s\n.Fl -%s", before, row->flag);
+		before = " ,";
 	}
-#include "base/options.def"
 	buf_add_text(out, " .\n");
 }
 
@@ -37,11 +34,11 @@ static void add_sentences(struct buf *out, const char *text)
 	buf_add_char(out, '\n');
 }
 
-static void add_command(struct buf *out, const char *name, const char *summary, const char *details, unsigned options)
+static void add_command(struct buf *out, const struct command *c)
 {
-	buf_printf(out, ".It Cm %s\n%c%s.\n", name, toupper((unsigned char)summary[0]), summary + 1);
-	add_sentences(out, details);
-	add_flags(out, options);
+	buf_printf(out, ".It Cm %s\n%c%s.\n", c->name, toupper((unsigned char)c->summary[0]), c->summary + 1);
+	add_sentences(out, c->details);
+	add_flags(out, c->options);
 }
 
 static const char head[] = ".Dd November 29, 2026\n"
@@ -94,10 +91,11 @@ static const char options_head[] = ".El\n"
                                    "a size in bytes, or as\n"
                                    ".Ql 64KiB\n"
                                    "or\n"
-                                   ".Ql 1MiB .\n"
-                                   ".Bl -tag -width Ds\n";
+                                   ".Ql 1MiB .\n";
 
-static const char tail[] = ".It Fl -help\n"
+static const char tail[] = ".Ss Other\n"
+                           ".Bl -tag -width Ds\n"
+                           ".It Fl -help\n"
                            "Print a command's options.\n"
                            ".It Fl -version\n"
                            "Print the version.\n"
@@ -119,6 +117,25 @@ static const char tail[] = ".It Fl -help\n"
                            ".Ev PGDATABASE ,\n"
                            ".Ev PGSSLMODE\n"
                            "and so on.\n"
+                           ".Pp\n"
+                           "A service manager that sets\n"
+                           ".Ev NOTIFY_SOCKET ,\n"
+                           "as systemd does for\n"
+                           ".Ql Type=notify ,\n"
+                           "is told when\n"
+                           ".Cm run\n"
+                           "has begun and can be asked, how it goes, and that it ends; with\n"
+                           ".Ev WATCHDOG_USEC ,\n"
+                           "also that its loop still turns, twice in that time.\n"
+                           "It has begun whether or not Postgres and OpenFGA answer:\n"
+                           ".Ql /readyz\n"
+                           "and the status say that.\n"
+                           ".Sh FILES\n"
+                           ".Bl -tag -width Ds\n"
+                           ".It Pa /etc/relay/relay.env\n"
+                           "The environment of the service in the Debian package, which only root can read.\n"
+                           "Files that it names have to be readable for the user relay.\n"
+                           ".El\n"
                            ".Sh SIGNALS\n"
                            ".Bl -tag -width Ds\n"
                            ".It Dv SIGTERM , SIGINT\n"
@@ -186,6 +203,12 @@ static const char tail[] = ".It Fl -help\n"
                            ".Pp\n"
                            ".Dl relay reconcile\n"
                            ".Dl relay reconcile --repair --max-repairs 1000\n"
+                           "Find out whether the service would have what it needs, and start it:\n"
+                           ".Bd -literal -offset indent\n"
+                           "systemd-run --pipe --quiet -p User=relay \\e\n"
+                           "  -p EnvironmentFile=/etc/relay/relay.env relay doctor\n"
+                           "systemctl enable --now relay\n"
+                           ".Ed\n"
                            ".Sh SEE ALSO\n"
                            ".Rs\n"
                            ".%T OpenFGA documentation\n"
@@ -196,32 +219,31 @@ static const char tail[] = ".It Fl -help\n"
                            ".%U https://www.postgresql.org/docs/current/libpq-envars.html\n"
                            ".Re\n";
 
-/* Prints the page with its long lines of text broken at blanks, as mandoc wants it; requests, which begin with a dot,
- * are short. */
-static void print_folded(struct str page)
+/* Adds the page with its long lines of text broken at blanks, as mandoc wants it; requests, which begin with a dot, are
+ * short. */
+static void add_folded(struct buf *out, struct str page)
 {
 	for (size_t i = 0, column = 0; i < page.n; i++) {
 		size_t word = 1;
 		while (i + word < page.n && page.p[i + word] != ' ' && page.p[i + word] != '\n')
 			word++;
 		bool fold = page.p[i] == ' ' && column + word > LINE_COLUMNS;
-		putchar(fold ? '\n' : page.p[i]);
+		buf_add_char(out, fold ? '\n' : page.p[i]);
 		column = fold || page.p[i] == '\n' ? 0 : column + 1;
 	}
 }
 
-int main(void)
+void generate_man(struct buf *out)
 {
 	struct buf page = {0};
 	buf_add_text(&page, head);
-#define COMMAND(name, function, options, summary, details) add_command(&page, name, summary, details, options);
-#include "cmd/commands.def"
+	for (size_t i = 0; i < COMMANDS; i++)
+		add_command(&page, &command_table[i]);
 	buf_add_text(&page, checks_head);
 	doctor_man(&page);
 	buf_add_text(&page, options_head);
 	options_man(&page);
 	buf_add_text(&page, tail);
-	print_folded(buf_str(&page));
+	add_folded(out, buf_str(&page));
 	buf_free(&page);
-	return fflush(stdout) == 0 && !ferror(stdout) ? EXIT_OK : EXIT_REFUSED;
 }

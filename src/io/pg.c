@@ -271,28 +271,18 @@ static void notice_pooler(struct pg *pg, const PGresult *result)
 static bool take_result(struct pg *pg, PGresult *result, struct err *e)
 {
 	struct expected *x = STAILQ_FIRST(&pg->expected);
-	switch (PQresultStatus(result)) {
-	case PGRES_COMMAND_OK:
-	case PGRES_TUPLES_OK:
+	ExecStatusType status = PQresultStatus(result); /* of which libpq 17 has more values: no switch */
+	if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
 		if (x->is_sync)
 			return err_set(e, ERR_BUG, "a result came where none was expected");
 		x->fn(x->arg, result);
 		return true;
-	case PGRES_PIPELINE_SYNC:
+	}
+	if (status == PGRES_PIPELINE_SYNC) {
 		if (!x->is_sync)
 			return err_set(e, ERR_BUG, "a pipeline's end came where a result was expected");
 		x->fn(x->arg, result);
 		return true;
-	case PGRES_EMPTY_QUERY:
-	case PGRES_COPY_OUT:
-	case PGRES_COPY_IN:
-	case PGRES_COPY_BOTH:
-	case PGRES_BAD_RESPONSE:
-	case PGRES_NONFATAL_ERROR:
-	case PGRES_FATAL_ERROR:
-	case PGRES_SINGLE_TUPLE:
-	case PGRES_PIPELINE_ABORTED:
-		break;
 	}
 	notice_pooler(pg, result);
 	return pg_params_result_error(result, e);

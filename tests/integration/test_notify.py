@@ -145,7 +145,8 @@ def test_an_abstract_socket(db, store, start):
     manager.socket.close()
 
 
-@pytest.mark.parametrize("variables", [{"WATCHDOG_USEC": None}, {"WATCHDOG_PID": os.getpid()}, {"WATCHDOG_USEC": "soon"}], ids=["none", "another", "nonsense"])
+@pytest.mark.parametrize("variables", [{"WATCHDOG_USEC": None}, {"WATCHDOG_PID": os.getpid()}, {"WATCHDOG_USEC": "soon"}],
+                         ids=["none", "another", "nonsense"])
 def test_without_a_watchdog_it_does_not_pulse_and_says_that_it_stops(db, store, start, manager, variables):
     relay = start(db, store, **manager.variables(**variables))
     manager.wait_for("READY")
@@ -166,7 +167,8 @@ def test_nobody_reads_and_it_delivers_all_the_same(db, store, start, manager):
     manager.wait_for_pulses()
 
 
-@pytest.mark.parametrize("name, reason", [("vsock:2:1234", "NOTIFY_SOCKET"), ("/" + 200 * "x", "NOTIFY_SOCKET"), ("/nonexistent/notify", "No such file")])
+@pytest.mark.parametrize("name, reason", [
+    ("vsock:2:1234", "NOTIFY_SOCKET"), ("/" + 200 * "x", "NOTIFY_SOCKET"), ("/nonexistent/notify", "No such file")])
 def test_a_manager_that_cannot_be_told_is_no_reason_not_to_deliver(db, store, start, name, reason):
     relay = start(db, store, NOTIFY_SOCKET=name, WATCHDOG_USEC=WATCHDOG_USEC)
     db.insert(archive(1))

@@ -13,7 +13,7 @@ from process import wait_until
 from relay import BINARY, environment, run
 
 GENERATED = os.path.join(os.path.dirname(BINARY), "packaging")
-COMMANDS = ["run", "drain", "install", "status", "requeue", "healthcheck", "doctor"]
+COMMANDS = ["run", "drain", "install", "status", "requeue", "healthcheck", "doctor", "reconcile"]
 
 needs = {shell: pytest.mark.skipif(shutil.which(shell) is None, reason=f"no {shell} on this machine") for shell in ("bash", "zsh", "fish")}
 

@@ -179,7 +179,7 @@ def test_large_contexts_bound_a_request_in_bytes(db, store, proxy, start):
     start(db, store, url=proxy.url)
     wait_until(lambda: len(proxy.writes) >= 3)
     assert all(len(e.body) <= 410_000 for e in proxy.writes)
-    wait_until(lambda: sum(len(e.tuples) for e in proxy.writes) >= 60)
+    wait_until(lambda: sum(len(e.tuples) for e in proxy.writes) >= 60, 30)
     assert max(len(e.tuples) for e in proxy.writes) > 5
 
 

@@ -1,7 +1,7 @@
 # Run by CPack on what is about to be packed: what Debian wants of a package (Policy 12.1, 12.5, 12.7).
 set(share ${CPACK_TEMPORARY_DIRECTORY}/usr/share)
 set(doc ${share}/doc/relay)
-set(debian ${CPACK_RELAY_SOURCE}/packaging/debian)
+set(debian ${CPACK_RELAY_SOURCE}/docker/packaging/debian)
 
 file(STRINGS ${CPACK_RELAY_SOURCE}/CHANGELOG.md heading REGEX "^## " LIMIT_COUNT 1)
 string(FIND "${heading} " "## ${CPACK_PACKAGE_VERSION} " at)

@@ -131,7 +131,7 @@ class Machine:
             "--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined", "--tmpfs", "/run",
             "-e", "container=docker", f"{NAME}-systemd", "sh", "-c", BOOT, "sh", NAME)
         wait_until(self.is_up, 60, every=0.2, what=lambda: run("docker", "logs", NAME, check=False))
-        run("docker", "cp", f"{folder}/relay.deb", f"{NAME}:/root/relay.deb")
+        run("docker", "cp", f"{folder}/relay.deb", f"{NAME}:/opt/relay.deb")
 
     def run(self, *command, check=True, text=None):
         return run("docker", "exec", "-i", "-e", "DEBIAN_FRONTEND=noninteractive", NAME, *command, check=check, text=text)
@@ -163,7 +163,7 @@ def machine(tmp_path_factory):
     need_base()
     try:
         made = Machine(tmp_path_factory.mktemp("package"))
-        made.run("apt-get", "install", "-qq", "--no-install-recommends", "/root/relay.deb")
+        made.run("apt-get", "install", "-qq", "--no-install-recommends", "/opt/relay.deb")
         yield made
     finally:
         remove(NAME)
@@ -226,7 +226,7 @@ def test_an_upgrade_keeps_the_settings_and_goes_on(machine, db, store):
     before = machine.show("MainPID")
     settings = machine.run("cat", ENV).stdout
     machine.run("sh", "-ec", f"""
-        cd /root
+        cd /opt
         dpkg-deb -R relay.deb newer
         sed -i 's/^Version: .*/&+newer/' newer/DEBIAN/control
         echo '# New in this version.' >>newer{ENV}

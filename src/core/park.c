@@ -10,6 +10,7 @@ struct parked {
 	int64_t due_ms;
 	int64_t behind; /* 0: it is not held */
 	unsigned holds; /* in a row */
+	uint8_t cause;
 	bool was_refused;
 	bool is_claimed;
 	bool is_kept;
@@ -101,6 +102,15 @@ void park_refuse(struct park *p, int64_t id, int64_t due_ms)
 	put(p, id, true, 0, due_ms)->holds = 0;
 }
 
+void park_explain(struct park *p, int64_t id, struct str reason)
+{
+	struct parked *row = find(p, id);
+	if (row == NULL)
+		return;
+	causes_remove(&p->causes, row->cause);
+	row->cause = causes_add(&p->causes, reason);
+}
+
 unsigned park_hold(struct park *p, int64_t id, int64_t behind)
 {
 	ASSERT(behind != 0);
@@ -112,6 +122,7 @@ static void drop(struct park *p, struct parked *row)
 	behind_remove(p, row->behind);
 	set_waiting(p, row, false);
 	p->n_refused -= row->was_refused;
+	causes_remove(&p->causes, row->cause);
 	HASH_DELETE(hh, p->rows, row);
 	free(row);
 }
@@ -255,6 +266,17 @@ size_t park_due(struct park *p, enum park_kind kind, int64_t now_ms, int64_t *id
 	qsort(ids, n, sizeof *ids, by_id);
 	free(due);
 	return n;
+}
+
+void park_each(const struct park *p, void (*fn)(void *arg, const struct park_row *row), void *arg)
+{
+	for (const struct parked *row = p->rows; row != NULL; row = row->hh.next)
+		fn(arg, &(struct park_row){row->id, row->behind, row->cause, row->was_refused});
+}
+
+const struct causes *park_causes(const struct park *p)
+{
+	return &p->causes;
 }
 
 void park_free(struct park *p)

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/causes.h"
+
 /* Rows that wait only for others may share requests; those that were refused travel alone. */
 enum park_kind { PARK_HELD, PARK_REFUSED };
 
@@ -23,10 +25,14 @@ struct park {
 	int64_t next_due_ms[2];   /* by enum park_kind: no row is due before it; may be too early */
 	size_t n_waiting;         /* rows that wait for others' */
 	size_t n_refused;         /* rows of PARK_REFUSED */
+	struct causes causes;     /* of those */
 };
 
 /* A row was refused, or may be what a request was refused for: due again at due_ms. */
 void park_refuse(struct park *p, int64_t id, int64_t due_ms);
+
+/* Why a refused row was refused last, as it is to stand in last_error. Nothing when it is not parked. */
+void park_explain(struct park *p, int64_t id, struct str reason);
 
 /* A row has to wait for `behind`: due at once when that is finished, before it only by park_postpone. Returns how often
  * in a row it was held, without being refused in between. */
@@ -77,6 +83,19 @@ int64_t park_due_ms(struct park *p, enum park_kind kind, int64_t now_ms);
 /* Adds the ids of at most `max` rows of a kind that are due at now_ms to ids, in their order: those that have
  * been due for longest, so that none is tried again and again before the others' turn. Returns how many. */
 size_t park_due(struct park *p, enum park_kind kind, int64_t now_ms, int64_t *ids, size_t max);
+
+/* For people. */
+struct park_row {
+	int64_t id;
+	int64_t behind;   /* the row that it waits for; 0: it is not held */
+	uint8_t cause;    /* why it was refused last: a number of park_causes */
+	bool was_refused; /* it is of PARK_REFUSED */
+};
+
+/* Calls fn for every parked row, in no order. */
+void park_each(const struct park *p, void (*fn)(void *arg, const struct park_row *row), void *arg);
+
+const struct causes *park_causes(const struct park *p);
 
 void park_free(struct park *p);
 

@@ -11,8 +11,7 @@ static struct str from(struct str s, struct str mark)
 	return s;
 }
 
-/* What is equal for equal faults; the whole text, cut to a line, where no fault is read from it. */
-static void read_reason(struct str last_error, char text[FAULT_REASON_BYTES])
+void reasons_read(struct str last_error, char text[FAULT_REASON_BYTES])
 {
 	struct fault fault;
 	struct buf line = {0};
@@ -29,7 +28,7 @@ void reasons_add(struct reasons *r, int64_t id, struct str last_error)
 {
 	char text[FAULT_REASON_BYTES];
 	size_t i = 0;
-	read_reason(last_error, text);
+	reasons_read(last_error, text);
 	while (i < r->n && strcmp(r->list[i].text, text) != 0)
 		i++;
 	if (i == REASONS_MAX) {

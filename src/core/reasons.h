@@ -27,6 +27,10 @@ struct reasons {
 	size_t others; /* rows with a reason that found no room */
 };
 
+/* The part of a last_error that is equal for equal faults; the whole of it, cut to a line, where no fault is read from
+ * it. text: one line of valid UTF-8. */
+void reasons_read(struct str last_error, char text[FAULT_REASON_BYTES]);
+
 /* Counts a row. last_error as relay, or somebody else, wrote it; empty: nothing was said. */
 void reasons_add(struct reasons *r, int64_t id, struct str last_error);
 

@@ -5,6 +5,7 @@
 #include <event2/bufferevent.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -14,6 +15,8 @@
 
 #include "base/die.h"
 #include "core/wait.h"
+#include "io/page.h"
+#include "io/policy.h"
 
 enum {
 	FEW_CONNECTIONS = 32, /* beside those that wait */
@@ -38,6 +41,7 @@ struct admin {
 	void *wait_arg;
 	uint64_t waits; /* requests so far */
 	struct evhttp *http;
+	struct buf policy;  /* of the page */
 	struct event *reap; /* pending while there are connections */
 	/* evhttp neither counts nor limits its connections. So this holds a second reference to each one's
 	 * bufferevent, the oldest first: when dropping it frees the bufferevent, evhttp had closed the connection. */
@@ -49,21 +53,55 @@ struct admin {
 struct reply {
 	int code;
 	const char *type;
+	const char *policy; /* Content-Security-Policy; NULL: none */
 	struct buf body;
 };
 
 static const char text_plain[] = "text/plain; charset=utf-8";
 static const char application_json[] = "application/json";
 
-static void answer_live(struct admin *a, struct reply *r)
+static void answer_page(struct admin *a, const char *query, struct reply *r)
+{
+	(void)query;
+	*r = (struct reply){.code = HTTP_OK, .type = "text/html; charset=utf-8", .policy = a->policy.p};
+	buf_add_text(&r->body, probe_page);
+}
+
+/* Nothing, or since=N. */
+static bool read_since(const char *query, uint64_t *since)
+{
+	char end = '\0';
+	*since = 0;
+	if (query == NULL)
+		return true;
+	bool is_plain = query[strspn(query, "since=0123456789")] == '\0';
+	return is_plain && sscanf(query, "since=%19" SCNu64 "%c", since, &end) == 1;
+}
+
+static void answer_overview(struct admin *a, const char *query, struct reply *r)
+{
+	uint64_t since;
+	if (read_since(query, &since)) {
+		*r = (struct reply){.code = HTTP_OK, .type = application_json};
+		a->callbacks->overview(a->arg, since, &r->body);
+		buf_add_char(&r->body, '\n');
+	} else {
+		*r = (struct reply){.code = HTTP_BADREQUEST, .type = text_plain};
+		buf_add_text(&r->body, "write since=42, the number that the answer before calls next, or nothing\n");
+	}
+}
+
+static void answer_live(struct admin *a, const char *query, struct reply *r)
 {
 	(void)a;
+	(void)query;
 	*r = (struct reply){.code = HTTP_OK, .type = text_plain};
 	buf_add_text(&r->body, "ok\n");
 }
 
-static void answer_ready(struct admin *a, struct reply *r)
+static void answer_ready(struct admin *a, const char *query, struct reply *r)
 {
+	(void)query;
 	*r = (struct reply){.code = HTTP_OK, .type = application_json};
 	if (!a->callbacks->ready(a->arg, &r->body))
 		r->code = HTTP_SERVUNAVAIL;
@@ -71,8 +109,9 @@ static void answer_ready(struct admin *a, struct reply *r)
 }
 
 /* https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format */
-static void answer_metrics(struct admin *a, struct reply *r)
+static void answer_metrics(struct admin *a, const char *query, struct reply *r)
 {
+	(void)query;
 	*r = (struct reply){.code = HTTP_OK, .type = "text/plain; version=0.0.4; charset=utf-8"};
 	a->callbacks->metrics(a->arg, &r->body);
 }
@@ -81,32 +120,39 @@ static const char wait_path[] = "/wait"; /* is answered later */
 
 static const struct {
 	const char *path;
-	void (*answer)(struct admin *a, struct reply *r);
+	void (*answer)(struct admin *a, const char *query, struct reply *r);
+	bool of_page;
 } paths[] = {
-    {"/livez", answer_live},
-    {"/readyz", answer_ready},
-    {"/healthz", answer_ready},
-    {"/metrics", answer_metrics},
+    {"/", answer_page, true},         {"/overview.json", answer_overview, true}, {"/livez", answer_live, false},
+    {"/readyz", answer_ready, false}, {"/healthz", answer_ready, false},         {"/metrics", answer_metrics, false},
 };
+enum { PATHS = sizeof paths / sizeof *paths };
 
-static void answer_not_found(struct reply *r)
+static bool has_path(const struct admin *a, size_t i)
+{
+	return !paths[i].of_page || a->callbacks->overview != NULL;
+}
+
+static void answer_not_found(const struct admin *a, struct reply *r)
 {
 	*r = (struct reply){.code = HTTP_NOTFOUND, .type = text_plain};
 	buf_add_text(&r->body, "there are:\n");
-	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-		buf_printf(&r->body, "%s\n", paths[i].path);
+	for (size_t i = 0; i < PATHS; i++)
+		if (has_path(a, i))
+			buf_printf(&r->body, "%s\n", paths[i].path);
 	buf_printf(&r->body, "%s\n", wait_path);
 }
 
-static void answer_path(struct admin *a, const char *path, struct reply *r)
+static void answer_path(struct admin *a, const struct evhttp_uri *uri, struct reply *r)
 {
-	for (size_t i = 0; path != NULL && i < sizeof paths / sizeof *paths; i++) {
-		if (strcmp(paths[i].path, path) == 0) {
-			paths[i].answer(a, r);
+	const char *path = evhttp_uri_get_path(uri);
+	for (size_t i = 0; path != NULL && i < PATHS; i++) {
+		if (has_path(a, i) && strcmp(paths[i].path, path) == 0) {
+			paths[i].answer(a, evhttp_uri_get_query(uri), r);
 			return;
 		}
 	}
-	answer_not_found(r);
+	answer_not_found(a, r);
 }
 
 /* Sends the reply, and frees its body. */
@@ -119,6 +165,12 @@ static void reply(struct evhttp_request *request, struct reply *r)
 	snprintf(length, sizeof length, "%zu", r->body.n);
 	evhttp_add_header(headers, "Content-Type", r->type);
 	evhttp_add_header(headers, "Content-Length", length);
+	evhttp_add_header(headers, "Cache-Control", "no-store");
+	evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
+	if (r->policy != NULL) {
+		evhttp_add_header(headers, "Content-Security-Policy", r->policy);
+		evhttp_add_header(headers, "Referrer-Policy", "no-referrer");
+	}
 	struct evbuffer *body = evbuffer_new();
 	if (body == NULL || (!is_head && evbuffer_add(body, r->body.p, r->body.n) != 0))
 		die(__FILE__, __LINE__, "out of memory");
@@ -205,7 +257,8 @@ static void on_request(struct evhttp_request *request, void *arg)
 {
 	struct admin *a = arg;
 	enum evhttp_cmd_type method = evhttp_request_get_command(request);
-	const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request));
+	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
+	const char *path = evhttp_uri_get_path(uri);
 	struct reply r;
 	if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
 		r = (struct reply){.code = HTTP_BADMETHOD, .type = text_plain};
@@ -215,7 +268,7 @@ static void on_request(struct evhttp_request *request, void *arg)
 		begin_wait(a, request);
 		return;
 	} else {
-		answer_path(a, path, &r);
+		answer_path(a, uri, &r);
 	}
 	reply(request, &r);
 }
@@ -342,6 +395,7 @@ struct admin *admin_new(struct event_base *base, const struct address *at, const
 	struct admin *a = xcalloc(1, sizeof *a);
 	a->callbacks = callbacks;
 	a->arg = arg;
+	policy_of(probe_page, &a->policy);
 	a->http = evhttp_new(base);
 	a->reap = event_new(base, -1, EV_PERSIST, on_reap, a);
 	if (a->http == NULL || a->reap == NULL)
@@ -365,5 +419,6 @@ void admin_free(struct admin *a)
 	for (size_t i = 0; i < a->n; i++)
 		bufferevent_decref(a->connections[i].bev);
 	event_free(a->reap);
+	buf_free(&a->policy);
 	free(a);
 }

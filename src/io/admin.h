@@ -1,4 +1,5 @@
-/* The probe: a small HTTP server for /livez, /readyz, /healthz, /metrics and /wait. GET and HEAD only, small limits. */
+/* The probe: a small HTTP server for /livez, /readyz, /healthz, /metrics and /wait, and for the page at /, which asks
+ * for /overview.json. GET and HEAD only, small limits. */
 #ifndef RELAY_IO_ADMIN_H
 #define RELAY_IO_ADMIN_H
 
@@ -18,6 +19,8 @@ struct admin_callbacks {
 	bool (*ready)(void *arg, struct buf *out);
 	/* Adds Prometheus' text format. */
 	void (*metrics)(void *arg, struct buf *out);
+	/* Adds the JSON that the page shows; since: which samples it knows (core/history.h). NULL: there is no page. */
+	void (*overview)(void *arg, uint64_t since, struct buf *out);
 };
 
 /* Listens at once. NULL and *e (ERR_CONFIG) when the address cannot be had; the text says which and why. */

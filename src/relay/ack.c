@@ -33,6 +33,7 @@ void ack_park(struct engine *e, const struct batch *b, int64_t now_ms)
 		case ROW_REJECTED:
 			order_add(&e->order, row->id, row->marks, row->payload.n);
 			park_refuse(&e->park, row->id, due_again(e, row->attempts + 1, now_ms));
+			park_explain(&e->park, row->id, row->error);
 			metrics_count(&e->metrics, COUNTER_ROWS_REJECTED, 1);
 			break;
 		case ROW_APART:

@@ -61,6 +61,7 @@ struct engine {
 	struct canary canary;
 	bool is_listening;  /* a canary would be heard */
 	bool wants_backlog; /* the next lane to act asks how much is pending, and sends the canary */
+	int64_t counted_ms; /* when the pending rows were counted last, since 1970; 0: not yet */
 	bool sweep_claims;  /* the count of this sweep found rows, or something has to be proved: a claim follows */
 	bool stopping;      /* nothing is claimed any more */
 	struct event *turn; /* activated after anything that may let a lane go on */

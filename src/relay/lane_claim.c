@@ -20,6 +20,7 @@ static void on_backlog(void *arg, const PGresult *result)
 	metrics_gauge(&e->metrics, GAUGE_ROWS_PENDING, (double)pending.rows);
 	metrics_gauge(&e->metrics, GAUGE_OLDEST_PENDING, pending.oldest_age_seconds);
 	metrics_gauge(&e->metrics, GAUGE_OLDEST_PENDING_DELETE, pending.oldest_delete_age_seconds);
+	e->counted_ms = clock_wall_ms();
 	if (pending.rows == 0) {
 		e->from_head = false;
 		trust_nothing_pending(&e->trust);

@@ -15,6 +15,7 @@
 #include "relay/engine.h"
 #include "relay/lane.h"
 #include "relay/listen.h"
+#include "relay/overview.h"
 #include "relay/status.h"
 
 enum { DRAIN_PATIENCE = 5 }; /* failures of OpenFGA in a row, after which a drain gives up */
@@ -37,6 +38,7 @@ struct relay {
 	struct check *check;
 	struct admin *admin;
 	struct await *await;
+	struct overview *overview;
 	struct notify *notify;
 	struct status status;
 	struct event *sweep;
@@ -364,12 +366,24 @@ static void probe_line(void *arg, struct buf *out)
 	status_line(&r->status, &r->engine, &now, out);
 }
 
-static void probe_metrics(void *arg, struct buf *out)
+static void refresh_gauges(void *arg)
 {
 	struct relay *r = arg;
 	struct status_now now = status_now(r);
 	status_gauges(&r->status, &r->engine, &now);
+}
+
+static void probe_metrics(void *arg, struct buf *out)
+{
+	struct relay *r = arg;
+	refresh_gauges(r);
 	metrics_write(&r->engine.metrics, out);
+}
+
+static void probe_overview(void *arg, uint64_t since, struct buf *out)
+{
+	const struct relay *r = arg;
+	overview_write(r->overview, since, out);
 }
 
 /* Life */
@@ -423,7 +437,10 @@ static void start(struct relay *r)
 /* What can be found wrong before anything is connected to. */
 static bool set_up(struct relay *r, struct err *error)
 {
-	static const struct admin_callbacks of_admin = {.ready = probe_ready, .metrics = probe_metrics};
+	static const struct admin_callbacks with_page = {
+	    .ready = probe_ready, .metrics = probe_metrics, .overview = probe_overview};
+	static const struct admin_callbacks without_page = {.ready = probe_ready, .metrics = probe_metrics};
+	static const struct overview_callbacks of_overview = {.refresh = refresh_gauges, .ready = probe_ready};
 	struct engine *e = &r->engine;
 	const struct options *o = e->options;
 	struct fga_config config;
@@ -439,7 +456,9 @@ static bool set_up(struct relay *r, struct err *error)
 		return true;
 	if (!options_address(o->http_listen, &at, error))
 		return false;
-	r->admin = admin_new(e->base, &at, &of_admin, r, error);
+	if (!o->no_page)
+		r->overview = overview_new(e, &of_overview, r);
+	r->admin = admin_new(e->base, &at, o->no_page ? &without_page : &with_page, r, error);
 	r->await = r->admin != NULL ? await_new(e, r->admin) : NULL;
 	return r->admin != NULL;
 }
@@ -455,6 +474,7 @@ static void tear_down(struct relay *r)
 	listen_free(r->listen);
 	check_free(r->check);
 	admin_free(r->admin);
+	overview_free(r->overview);
 	notify_free(r->notify);
 	for (size_t i = 0; i < SIGNALS; i++)
 		event_free(r->signals[i]);

@@ -7,6 +7,7 @@
 enum err_kind {
 	ERR_NONE,
 	ERR_TRANSIENT, /* will pass by itself: try again */
+	ERR_POOLED,    /* what was prepared is in somebody else's session: the next connection prepares nothing */
 	ERR_REJECTED,  /* this row's or this input's fault */
 	ERR_CONFIG,    /* somebody has to mend a setting, a privilege, a schema */
 	ERR_BUG,       /* relay's own */

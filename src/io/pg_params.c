@@ -400,8 +400,8 @@ bool pg_params_result_error(const PGresult *result, struct err *e)
 		enum err_kind kind;
 		const char *advice;
 	} known[] = {
-	    {"26000", ERR_TRANSIENT, "a pooler gave the session to somebody else: --no-prepare"},
-	    {"42P05", ERR_TRANSIENT, "a pooler gave somebody else's session: --no-prepare"},
+	    {"26000", ERR_POOLED, "a pooler gave the session to somebody else: --no-prepare"},
+	    {"42P05", ERR_POOLED, "a pooler gave somebody else's session: --no-prepare"},
 	    {"42P01", ERR_CONFIG,
 	     "create the table, or run `relay install`; --table names another one; its schema needs USAGE"},
 	    {"3F000", ERR_CONFIG, "check the schema in --table"},

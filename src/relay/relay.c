@@ -284,7 +284,8 @@ static void on_lost(void *arg, const struct err *error)
 {
 	struct relay *r = arg;
 	status_postgres(&r->status, error);
-	give_up(r, error->kind == ERR_CONFIG, "postgres", error->text);
+	if (error->kind != ERR_POOLED)
+		give_up(r, error->kind == ERR_CONFIG, "postgres", error->text);
 	engine_turn(&r->engine);
 }
 

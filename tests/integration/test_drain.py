@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
+from pgbouncer import Pgbouncer
 from process import free_port, stays, wait_until
 from relay import environment, run
 from rows import all_tuples, archive, archives, deletes, tuples_of, unknown, viewer, writes
@@ -21,6 +22,21 @@ def test_0_when_nothing_is_left(bare_db, store):
     done = drain(bare_db, store)
     assert done.returncode == 0, done.stderr
     assert bare_db.pending() == 0
+    assert store.tuples() == all_tuples(range(350))
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_through_a_pooler(bare_db, cluster, store, mode):
+    """What it prepares is in somebody else's session: it goes on without."""
+    bare_db.insert(*archives(range(350)))
+    pooler = Pgbouncer(cluster, mode)
+    try:
+        for _ in range(2):  # the second one finds what the first one has prepared
+            done = drain(pooler.url(bare_db.name), store)
+            assert done.returncode == 0, done.stderr
+    finally:
+        pooler.close()
+    assert bare_db.pending() == 0 and bare_db.attempts() == 0
     assert store.tuples() == all_tuples(range(350))
 
 

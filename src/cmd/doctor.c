@@ -62,8 +62,8 @@ void doctor_remedy(struct doctor *d, enum doctor_check check, const char *format
 /* Where the advice begins that ends a reason; NULL: there is none. */
 static const char *find_advice(const char *reason)
 {
-	static const char *const verbs[] = {"check ", "set ",   "write ",  "grant ", "put ",   "let ",
-	                                    "make ",  "raise ", "create ", "ALTER ", "`relay "};
+	static const char *const verbs[] = {"check ", "set ",    "write ", "grant ",   "put ",   "let ",   "make ",
+	                                    "raise ", "create ", "name ",  "connect ", "ALTER ", "`relay "};
 	for (const char *at = reason; (at = strpbrk(at, ":;")) != NULL; at++)
 		for (size_t i = 0; at[1] == ' ' && i < sizeof verbs / sizeof *verbs; i++)
 			if (strncmp(at + 2, verbs[i], strlen(verbs[i])) == 0)

@@ -77,8 +77,10 @@ static void check_server(struct doctor *d)
 		           PQgetvalue(r, 0, 0));
 		doctor_remedy(d, DOCTOR_POSTGRES, "%s", PQgetvalue(r, 0, 6));
 	} else {
-		doctor_say(d, DOCTOR_POSTGRES, DOCTOR_OK, "database %s on %s, port %s, as role %s", PQgetvalue(r, 0, 0),
-		           PQhost(d->conn), PQport(d->conn), PQgetvalue(r, 0, 1));
+		/* Of one of several hosts that was named without a port, libpq does not tell the default. */
+		const char *port = PQport(d->conn);
+		doctor_say(d, DOCTOR_POSTGRES, DOCTOR_OK, "database %s on %s%s%s, as role %s", PQgetvalue(r, 0, 0),
+		           PQhost(d->conn), *port != '\0' ? ", port " : "", port, PQgetvalue(r, 0, 1));
 	}
 	if (is_true(r, 5)) {
 		doctor_say(d, DOCTOR_VERSION, DOCTOR_OK, "%s", PQgetvalue(r, 0, 4));

@@ -348,11 +348,21 @@ void pg_lookup_cancel(struct pg_lookup *lookup)
 			evdns_getaddrinfo_cancel(lookup->hosts[i].request);
 }
 
+/* Without the newline at its end. */
+static size_t length_of(const char *message)
+{
+	size_t n = strlen(message);
+	while (n > 0 && strchr(" \n", message[n - 1]) != NULL)
+		n--;
+	return n;
+}
+
 /* The message is cut where there is no room for both: what to do is the part that helps. */
 static bool advise(struct err *e, enum err_kind kind, const char *message, const char *advice)
 {
-	int room = (int)(sizeof e->text - sizeof ": " - strlen(advice));
-	return err_set(e, kind, "%.*s: %s", room, message, advice);
+	const size_t room = sizeof e->text - sizeof ": " - strlen(advice);
+	const size_t n = length_of(message);
+	return err_set(e, kind, "%.*s: %s", (int)(n < room ? n : room), message, advice);
 }
 
 #define MORE_CONNECTIONS \
@@ -377,6 +387,11 @@ bool pg_params_connection_error(const PGconn *conn, struct err *e)
 	    {"no pg_hba.conf entry", ERR_CONFIG, "let this host, user and database in by pg_hba.conf"},
 	    {"permission denied for database", ERR_CONFIG, "grant CONNECT: `relay install --role NAME` does"},
 	    {"is not permitted to log in", ERR_CONFIG, "ALTER ROLE … LOGIN"},
+	    {"root certificate file", ERR_CONFIG, "name a file with the certificates to trust in sslrootcert"},
+	    {"private key file", ERR_CONFIG, "check sslkey: it has to be there, and others must not read it"},
+	    {"requires a valid client certificate", ERR_CONFIG, "name one in sslcert, and its key in sslkey"},
+	    {"does not match host name", ERR_CONFIG,
+	     "connect by a name that stands in the server's certificate, or have it issued for this one"},
 	    {"does not exist", ERR_CONFIG, "check the database and the user in DATABASE_URL or PGDATABASE and PGUSER"},
 	    {"invalid sslmode value", ERR_CONFIG, "check sslmode"},
 	    {"server does not support SSL", ERR_CONFIG, "set sslmode=disable, or switch TLS on at the server"},
@@ -390,7 +405,7 @@ bool pg_params_connection_error(const PGconn *conn, struct err *e)
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
 		if (strstr(message, known[i].words) != NULL)
 			return advise(e, known[i].kind, message, known[i].advice);
-	return err_set(e, ERR_TRANSIENT, "%s", message);
+	return err_set(e, ERR_TRANSIENT, "%.*s", (int)length_of(message), message);
 }
 
 bool pg_params_result_error(const PGresult *result, struct err *e)

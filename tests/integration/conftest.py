@@ -12,6 +12,7 @@ from postgres import Cluster
 from process import die_with_parent, wait_until
 from proxy import Proxy
 from relay import Relay, environment
+from stage import Network, Stage
 from tls import Authority
 from toxiproxy import Toxiproxy
 from wire import Wire
@@ -167,6 +168,31 @@ def toxiproxy():
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory):
     return Authority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="session")
+def network():
+    made = Network()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def whole_stage(network, tmp_path_factory):
+    with network.entered():
+        made = Stage(tmp_path_factory.mktemp("stage"))
+    yield made
+    with network.entered():
+        made.close()
+
+
+@pytest.fixture
+def stage(network, whole_stage):
+    """What the documents speak of, as new; this test is in its network. Those who share it are one xdist_group."""
+    with network.entered():
+        whole_stage.reset()
+        yield whole_stage
+        whole_stage.stop_relay()
 
 
 @pytest.fixture

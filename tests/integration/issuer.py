@@ -56,17 +56,18 @@ class Issuer:
     """Grants tokens at /oauth/token on a port of its own; stop() and start() keep the port.
 
     expires_in: what it says (None: nothing); lifetime: how long the token is really good. hook(fetch), where set, may return
-    (status, answer) in its place, and may wait."""
+    (status, answer) in its place, and may wait. authority: whose certificate it shows, by https. port: a free one unless given."""
 
-    def __init__(self, signer, expires_in=3600, lifetime=3600, audience=AUDIENCE):
+    def __init__(self, signer, expires_in=3600, lifetime=3600, audience=AUDIENCE, authority=None, port=None):
         self.signer = signer
         self.expires_in = expires_in
         self.lifetime = lifetime
         self.audience = audience
         self.hook = None
         self.fetches = []
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.port = port or free_port()
+        self.authority = authority
+        self.url = f"http{'s' if authority else ''}://127.0.0.1:{self.port}"
         self.server = None
         self.start()
 
@@ -108,6 +109,8 @@ class Issuer:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         self.server.daemon_threads = True
+        if self.authority:
+            self.server.socket = self.authority.context().wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     def grant(self, fetch):

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import tempfile
 
@@ -35,14 +36,16 @@ def old():
 
 
 class Server:
-    """OpenFGA with the memory datastore, or on Postgres when `database` is given: then what is in it survives stop() and start()."""
+    """OpenFGA with the memory datastore, or on Postgres when `database` is given: then what is in it survives stop() and start(). authority:
+    whose certificate it shows, so that it speaks https only. port: a free one unless given."""
 
-    def __init__(self, database=None, keys=(), flags=(), bearer=None, binary=None):
+    def __init__(self, database=None, keys=(), flags=(), bearer=None, binary=None, authority=None, port=None):
         self.folder = tempfile.mkdtemp(prefix="relay-fga-")
-        self.port = free_port()
+        self.port = port or free_port()
         self.grpc_port = free_port()  # 1.9.5 connects to it as it is given: not 0
         self.host = "127.0.0.1"
-        self.url = f"http://{self.host}:{self.port}"
+        self.url = f"http{'s' if authority else ''}://{self.host}:{self.port}"
+        self.authority = authority
         self.binary = binary or current()
         self.database = database
         self.keys = list(keys)
@@ -67,6 +70,8 @@ class Server:
             self.binary, "run", "--http-addr", f"{self.host}:{self.port}", "--grpc-addr", f"{self.host}:{self.grpc_port}", "--metrics-enabled=false",
             "--playground-enabled=false", "--log-level", "error", *self._datastore(), *self.flags,
         ]
+        if self.authority:
+            args += ["--http-tls-enabled", "--http-tls-cert", self.authority.certificate, "--http-tls-key", self.authority.key]
         if self.keys:
             args += ["--authn-method", "preshared", "--authn-preshared-keys", ",".join(self.keys)]
         self.process = spawn(args, stdout=self.log, stderr=self.log, cwd=self.folder)
@@ -92,7 +97,11 @@ class Server:
 
     def request(self, method, path, body=None):
         """(status, answer)"""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=30)
+        if self.authority:
+            trusted = ssl.create_default_context(cafile=self.authority.ca)
+            connection = http.client.HTTPSConnection(self.host, self.port, timeout=30, context=trusted)
+        else:
+            connection = http.client.HTTPConnection(self.host, self.port, timeout=30)
         headers = {"Content-Type": "application/json"}
         if self.bearer:
             headers["Authorization"] = f"Bearer {self.bearer}"

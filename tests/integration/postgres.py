@@ -58,15 +58,16 @@ def _as_postgres():
 
 
 class Cluster:
-    """One Postgres server. What is in it survives stop() and start(). settings: further lines of postgresql.conf."""
+    """One Postgres server. What is in it survives stop() and start(). settings: further lines of postgresql.conf. port: a free one unless
+    given."""
 
     enter = ()  # a command that starts the server somewhere else, and not as root
 
-    def __init__(self, settings=""):
+    def __init__(self, settings="", port=None):
         self.folder = tempfile.mkdtemp(prefix="relay-pg-")
         os.chmod(self.folder, 0o755)
         self.data = os.path.join(self.folder, "data")
-        self.port = free_port()
+        self.port = port or free_port()
         self.process = None
         self.names = 0
         keywords = _as_postgres()

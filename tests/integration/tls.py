@@ -12,12 +12,14 @@ class _Socket(ssl.SSLSocket):
 
 
 class Authority:
-    def __init__(self, folder):
+    """names: of the server, beside localhost and 127.0.0.1."""
+
+    def __init__(self, folder, names=()):
         self.ca = f"{folder}/ca.pem"
         self.key, self.certificate = f"{folder}/server.key", f"{folder}/server.pem"
         request, extensions = f"{folder}/server.csr", f"{folder}/ext"
         with open(extensions, "w") as f:
-            f.write("subjectAltName = DNS:localhost, IP:127.0.0.1\n")
+            f.write("subjectAltName = " + ", ".join(["DNS:localhost", "IP:127.0.0.1", *(f"DNS:{name}" for name in names)]) + "\n")
         self._openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{folder}/ca.key", "-out", self.ca, "-days", "2",
                       "-subj", "/CN=relay tests", "-addext", "basicConstraints=critical,CA:TRUE")
         self._openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", self.key, "-out", request, "-subj", "/CN=localhost")

@@ -4,6 +4,8 @@ everything in order, and a relay that runs."""
 import signal
 from contextlib import contextmanager
 
+import psycopg
+
 from process import wait_until
 from rows import archive_tuples, archives, deletes, viewer, writes
 
@@ -88,7 +90,9 @@ def tls_alone(stage):
 @contextmanager
 def nothing_for_everybody(stage):
     stage.sql("REVOKE TEMPORARY ON DATABASE ledger FROM PUBLIC")
-    yield
+    with psycopg.connect(stage.cluster.url("ledger", user="owner"), application_name="ledger", autocommit=True) as another:
+        another.execute("LISTEN something")
+        yield
     stage.ledger.execute("DROP OWNED BY auditor; DROP ROLE auditor")
 
 

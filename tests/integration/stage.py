@@ -208,6 +208,7 @@ class Stage:
             process.kill()
             process.wait()
         check_output(printed())
+        assert not re.search("level=(warning|error)", printed()), printed()
         return printed()
 
     @contextmanager

@@ -192,7 +192,7 @@ def stage(network, whole_stage):
     with network.entered():
         whole_stage.reset()
         yield whole_stage
-        whole_stage.stop_relay()
+        whole_stage.rest()
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ class Stage:
         self.store = None
 
     def close(self):
-        self.stop_relay()
+        self.rest()
         self.openfga.close()
         self.cluster.close()
 
@@ -142,9 +142,13 @@ class Stage:
         done = self.shell("DATABASE_URL=postgres://owner@db/installed relay install --role relay")
         assert done.returncode == 0, done.stdout
 
-    def reset(self):
-        self.stop_relay()
+    def rest(self):
+        """Nobody is connected to the ledger's database any more."""
         self.ledger.reconnect()
+        self.stop_relay()
+
+    def reset(self):
+        self.rest()
         with self.cluster.connect("postgres") as admin:
             admin.execute("DROP DATABASE IF EXISTS ledger WITH (FORCE)")
             wait_until(lambda: not admin.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = 'installed'").fetchone()[0])

@@ -123,7 +123,7 @@ class Machine:
         run("docker", "run", "--rm", "-v", f"{ROOT}:/relay:ro", "-v", f"{folder}:/out", f"{NAME}-build", "sh", "-ec", PACK)
         run("docker", "build", "-t", f"{NAME}-systemd", "-", text=f"""
             FROM {BASE}
-            RUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends systemd >/dev/null
+            RUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends systemd dbus >/dev/null
             RUN rm -f /usr/sbin/policy-rc.d
         """)
         # SYS_PTRACE: systemd sets up PrivateUsers= from a process to which ProtectProc= already hides the other one.

@@ -84,7 +84,7 @@ static void set_state(struct pg *pg, enum pg_state to)
 {
 	ASSERT(is_edge(pg->state, to));
 	log_debug("postgres connection", LOG_S("connection", pg->config.label), LOG_S("from", state_name(pg->state)),
-	          LOG_S("to", state_name(to)));
+	          LOG_S("to", state_name(to)), LOG_N("pid", PQbackendPID(pg->conn)));
 	pg->state = to;
 }
 

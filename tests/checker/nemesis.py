@@ -146,7 +146,7 @@ class Nemesis:
             with self.world.database.cluster.connect("postgres") as admin:
                 admin.execute("SELECT pg_terminate_backend(pid) FROM unnest(%s::int[]) AS pid", [pids])
             wait_until(lambda: not d.backends() & set(pids), 10, every=0.002, what="terminated backends to end")
-            self._digest(d)
+            self._digest(d, set(pids))
 
     def cut_from_postgres(self, d, rng):
         seconds = rng.uniform(0, 2)
@@ -181,8 +181,8 @@ class Nemesis:
             with self._robbed(d) as may:
                 if not may:
                     return False
-                toxic = d.to_postgres.add("reset_peer", timeout=0)
-                self._digest(d)
+                toxic = d.to_postgres.add("reset_peer", timeout=0)  # at the next answer: those that wait for OpenFGA go on until they ack
+                self._digest(d, set())
             self._end.wait(seconds)
             d.to_postgres.remove(toxic)
 
@@ -193,11 +193,9 @@ class Nemesis:
             self._end.wait(seconds)
             d.to_postgres.remove(toxic)
 
-    def _digest(self, d):
-        """After the loss of sessions: it knows, and what it had sent is carried out."""
-        wait_until(lambda: d.relay.readyz()[0] != 0, 10, what=f"{d.name} to answer its probe")
-        time.sleep(0.05)  # for what the link passes on
-        d.notices()
+    def _digest(self, d, pids=None):
+        """After the loss of these sessions, or of all: it knows, and what it had sent is carried out."""
+        d.wait_lost(pids)
         d.gate.wait_ended()
 
     def cut_from_fga(self, d, rng):

@@ -84,7 +84,7 @@ static void set_state(struct pg *pg, enum pg_state to)
 {
 	ASSERT(is_edge(pg->state, to));
 	log_debug("postgres connection", LOG_S("connection", pg->config.label), LOG_S("from", state_name(pg->state)),
-	          LOG_S("to", state_name(to)), LOG_N("pid", PQbackendPID(pg->conn)));
+	          LOG_S("to", state_name(to)), LOG_N("pid", pg_backend_pid(pg)));
 	pg->state = to;
 }
 
@@ -96,6 +96,11 @@ void pg_well(struct pg *pg)
 enum pg_state pg_state(const struct pg *pg)
 {
 	return pg->state;
+}
+
+int pg_backend_pid(const struct pg *pg)
+{
+	return PQbackendPID(pg->conn);
 }
 
 static void timer_in(struct pg *pg, int64_t ms)

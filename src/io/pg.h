@@ -69,6 +69,9 @@ void pg_free(struct pg *pg);
 
 enum pg_state pg_state(const struct pg *pg);
 
+/* The process that serves the connection, as libpq was told when it was made (a pooler invents one); 0: none. */
+int pg_backend_pid(const struct pg *pg);
+
 /* A server setting as the server reports it ("server_version", "server_encoding"); NULL when not connected. */
 const char *pg_setting(const struct pg *pg, const char *name);
 

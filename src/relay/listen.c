@@ -137,13 +137,21 @@ static void on_lost(void *arg, const struct err *e)
 	l->callbacks.lost(l->arg, e);
 }
 
+/* Through a pooler in transaction mode a canary comes back now and then, while this connection happens to have the
+ * session that listens. */
+static bool is_by_chance(const struct engine *e)
+{
+	return e->is_pooled && !e->options->no_prepare;
+}
+
 static void on_canary(struct listen *l, const char *payload)
 {
 	struct engine *e = l->engine;
 	bool was_lost = e->canary.was_lost;
-	if (!canary_seen(&e->canary, payload))
+	if (is_by_chance(e) || !canary_seen(&e->canary, payload))
 		return;
-	e->wake.can_hush = true;
+	/* With --no-prepare nobody has noticed what kind of pooler it is. */
+	e->wake.can_hush = !e->is_pooled || l->session.pid == pg_backend_pid(l->pg);
 	metrics_count(&e->metrics, COUNTER_CANARIES_SEEN, 1);
 	metrics_gauge(&e->metrics, GAUGE_LISTENING, listen_is_on(l));
 	if (was_lost)

@@ -10,6 +10,7 @@
 
 #include "base/die.h"
 #include "cmd/commands.h"
+#include "cmd/shell.h"
 #include "core/ident.h"
 
 enum { MOST_SHOWN_BYTES = 2000, CLOCK_TOLERANCE_MS = 5000 };
@@ -62,8 +63,9 @@ void doctor_remedy(struct doctor *d, enum doctor_check check, const char *format
 /* Where the advice begins that ends a reason; NULL: there is none. */
 static const char *find_advice(const char *reason)
 {
-	static const char *const verbs[] = {"check ", "set ",    "write ", "grant ",   "put ",   "let ",   "make ",
-	                                    "raise ", "create ", "name ",  "connect ", "ALTER ", "`relay "};
+	static const char *const verbs[] = {"check ", "set ",   "write ",   "grant ", "put ",         "let ",
+	                                    "make ",  "raise ", "create ",  "name ",  "connect ",     "see ",
+	                                    "end ",   "drop ",  "upgrade ", "ALTER ", "--no-prepare", "`relay "};
 	for (const char *at = reason; (at = strpbrk(at, ":;")) != NULL; at++)
 		for (size_t i = 0; at[1] == ' ' && i < sizeof verbs / sizeof *verbs; i++)
 			if (strncmp(at + 2, verbs[i], strlen(verbs[i])) == 0)
@@ -101,26 +103,14 @@ void doctor_clock(struct doctor *d, enum doctor_check check, int64_t theirs_ms, 
 	doctor_remedy(d, check, "keep both machines' clocks by NTP: `timedatectl set-ntp true`");
 }
 
-/* A word as a shell takes it. */
-static void add_word(struct buf *out, const char *flag, const char *value)
-{
-	buf_printf(out, " %s '", flag);
-	for (; *value != '\0'; value++) {
-		if (*value == '\'')
-			buf_add_text(out, "'\\'");
-		buf_add_char(out, *value);
-	}
-	buf_add_char(out, '\'');
-}
-
 const char *doctor_install(struct doctor *d)
 {
 	struct buf command = {0};
 	buf_add_text(&command, "relay install");
 	if (strcmp(d->options->table, "fga_outbox") != 0)
-		add_word(&command, "--table", d->options->table);
+		shell_add_flag(&command, "--table", d->options->table);
 	if (strcmp(d->options->channel, "fga_outbox") != 0)
-		add_word(&command, "--channel", d->options->channel);
+		shell_add_flag(&command, "--channel", d->options->channel);
 	struct str kept = arena_str(&d->arena, buf_str(&command));
 	buf_free(&command);
 	return kept.p;

@@ -72,6 +72,8 @@ struct doctor {
 	PGconn *conn;
 	char table_id[24];     /* its oid; empty: there is none */
 	const char *full_name; /* "schema"."table" */
+	const char *owner;     /* the role that owns it */
+	const char *new_index; /* the name for an index on pending rows, with a blank; empty: Postgres finds one */
 	bool has_trigger;      /* enabled */
 	bool is_pooled;        /* each transaction has another session */
 	struct doctor_row *rows;

@@ -12,6 +12,12 @@
 #include "io/fga.h"
 #include "relay/check.h"
 
+/* Somebody is there, and it is no setting of relay's. */
+#define BEHIND \
+	"see that OpenFGA's database (--datastore-uri) runs, takes writes and has room; its log says more; where a " \
+	"proxy " \
+	"is in between, see that it reaches OpenFGA"
+
 enum { SHOWN_IDS = 20, DATE_RESOLUTION_MS = 1000 };
 
 /* One question after the other: the loop runs until the answer is there. */
@@ -98,7 +104,8 @@ static bool check_openfga(struct party *p)
 	event_base_dispatch(p->base);
 	buf_free(&url);
 	if (p->transport != TRANSPORT_ANSWERED || p->status >= 500) {
-		doctor_fail(d, DOCTOR_OPENFGA, p->judgement.reason, "check FGA_API_URL, and that OpenFGA runs");
+		doctor_fail(d, DOCTOR_OPENFGA, p->judgement.reason,
+		            p->transport == TRANSPORT_ANSWERED ? BEHIND : "check FGA_API_URL, and that OpenFGA runs");
 		return false;
 	}
 	doctor_say(d, DOCTOR_OPENFGA, DOCTOR_OK, "%s answers", api_url);
@@ -127,7 +134,7 @@ static bool check_credentials(struct party *p)
 		return false;
 	}
 	if (!is_well && p->judgement.verdict == VERDICT_RETRY) {
-		doctor_fail(d, DOCTOR_OPENFGA, p->judgement.reason, "see OpenFGA's log");
+		doctor_fail(d, DOCTOR_OPENFGA, p->judgement.reason, BEHIND);
 		return false;
 	}
 	doctor_say(d, DOCTOR_CREDENTIALS, DOCTOR_OK, "%s",
@@ -204,7 +211,7 @@ static void check_writes(struct party *p)
 	if (p->judgement.verdict == VERDICT_DELIVERED)
 		doctor_say(d, DOCTOR_WRITES, DOCTOR_OK, "it can");
 	else
-		doctor_fail(d, DOCTOR_WRITES, p->judgement.reason, "see OpenFGA's log, and its database");
+		doctor_fail(d, DOCTOR_WRITES, p->judgement.reason, BEHIND);
 }
 
 static void check_tuple_limit(struct party *p)

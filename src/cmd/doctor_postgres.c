@@ -28,7 +28,15 @@ static const char prepared_sql[] =
     "PREPARED %L', gid, gid) FROM pg_prepared_xacts WHERE database = current_database()"
     " AND (age(transaction) > $1::int4 OR prepared < clock_timestamp() - interval '1 minute') ORDER BY prepared LIMIT "
     "1";
-static const char queue_sql[] = "SELECT (pg_notification_queue_usage() * 100)::int4";
+/* Nobody is told which sessions listen. The one that has been in a transaction for longest keeps most, if it does. */
+static const char queue_sql[] =
+    "SELECT round((usage * 100)::numeric, 1), usage >= 0.01, (SELECT format('session %s (%s, database %s) has been in"
+    " a transaction for %s s: if it listens, SELECT pg_terminate_backend(%1$s)', pid,"
+    " coalesce(nullif(application_name, ''), usename), datname, floor(date_part('epoch', clock_timestamp() - "
+    "xact_start)))"
+    " FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND xact_start IS NOT "
+    "NULL"
+    " ORDER BY xact_start LIMIT 1) FROM pg_notification_queue_usage() AS usage";
 static const char clock_sql[] =
     "SELECT (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) * 1000)::pg_catalog.int8";
 
@@ -152,16 +160,23 @@ static void check_prepared(struct doctor *d)
 
 static void check_queue(struct doctor *d)
 {
-	enum { MUCH_PERCENT = 25 };
 	PGresult *r = doctor_look(d, DOCTOR_QUEUE, queue_sql, 0, NULL);
 	if (r == NULL)
 		return;
-	bool is_much = strtol(PQgetvalue(r, 0, 0), NULL, 10) >= MUCH_PERCENT;
-	doctor_say(d, DOCTOR_QUEUE, is_much ? DOCTOR_WARNING : DOCTOR_OK, "%s %% full", PQgetvalue(r, 0, 0));
-	if (is_much)
-		doctor_remedy(d, DOCTOR_QUEUE,
-		              "a session that listens keeps a transaction open: find it in pg_stat_activity by its "
-		              "xact_start, and end it");
+	if (!is_true(r, 1)) {
+		doctor_say(d, DOCTOR_QUEUE, DOCTOR_OK, "%s %% full", PQgetvalue(r, 0, 0));
+	} else {
+		doctor_say(
+		    d, DOCTOR_QUEUE, DOCTOR_WARNING,
+		    "%s %% full: a session that listens keeps a transaction open, and at 100 %% every insert into the "
+		    "outbox fails",
+		    PQgetvalue(r, 0, 0));
+		doctor_remedy(d, DOCTOR_QUEUE, "%s",
+		              PQgetisnull(r, 0, 2)
+		                  ? "as a superuser, end the session that listens and has the earliest "
+		                    "xact_start in pg_stat_activity"
+		                  : PQgetvalue(r, 0, 2));
+	}
 	PQclear(r);
 }
 

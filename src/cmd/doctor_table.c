@@ -12,8 +12,12 @@
  * sql/trigger.sql make. */
 static const char find_sql[] = "SELECT pg_catalog.to_regclass($1)::pg_catalog.oid";
 static const char table_sql[] =
-    "WITH relation AS (SELECT relkind IN ('r', 'p') AS is_table, format('%I.%I', nspname, relname) AS full_name FROM "
-    "pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace WHERE c.oid = $1::oid),"
+    "WITH relation AS (SELECT relkind IN ('r', 'p') AS is_table, format('%I.%I', nspname, relname) AS full_name,"
+    " quote_ident(pg_get_userbyid(relowner)) AS owner,"
+    " CASE WHEN octet_length(index_name) < 64 AND to_regclass(format('%I.%I', nspname, index_name)) IS NULL"
+    " THEN quote_ident(index_name) || ' ' ELSE '' END AS new_index FROM "
+    "pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace,"
+    " LATERAL (SELECT relname || '_pending_idx') AS x (index_name) WHERE c.oid = $1::oid),"
     " wanted (place, name, type, may_be_null, definition) AS (VALUES (1, 'id', 'bigint', false, 'bigserial PRIMARY "
     "KEY'),"
     " (2, 'payload', 'jsonb', false, 'jsonb NOT NULL'),"
@@ -30,8 +34,8 @@ static const char table_sql[] =
     " ELSE format('ALTER COLUMN %s DROP NOT NULL', name) END AS action"
     " FROM compared WHERE attnum IS NULL OR found <> type OR (attnotnull AND may_be_null))"
     " SELECT full_name, is_table, count(place), string_agg('column ' || what, '; ' ORDER BY place),"
-    " format('ALTER TABLE %s %s', full_name, string_agg(action, ', ' ORDER BY place))"
-    " FROM relation LEFT JOIN differing ON true GROUP BY 1, 2";
+    " format('ALTER TABLE %s %s', full_name, string_agg(action, ', ' ORDER BY place)),"
+    " owner, new_index FROM relation LEFT JOIN differing ON true GROUP BY 1, 2, 6, 7";
 static const char index_sql[] =
     "SELECT name, is_valid, serves, EXISTS (SELECT FROM pg_index WHERE indrelid = $1::oid AND indisunique AND "
     "indisvalid"
@@ -117,6 +121,8 @@ static bool check_table(struct doctor *d)
 	if (r == NULL)
 		return false;
 	d->full_name = arena_str(&d->arena, str_of(PQgetvalue(r, 0, 0))).p;
+	d->owner = arena_str(&d->arena, str_of(PQgetvalue(r, 0, 5))).p;
+	d->new_index = arena_str(&d->arena, str_of(PQgetvalue(r, 0, 6))).p;
 	bool is_table = is_true(r, 1);
 	bool differs = strcmp(PQgetvalue(r, 0, 2), "0") != 0;
 	bool is_understood = is_table && takes_statements(d, &e);
@@ -147,8 +153,8 @@ static void check_index(struct doctor *d)
 	} else if (name[0] == '\0' || !is_true(r, 2)) {
 		doctor_say(d, DOCTOR_INDEX, DOCTOR_WARNING, "%s%s: every claim reads the delivered rows too",
 		           name[0] == '\0' ? "there is none" : name, name[0] == '\0' ? "" : " is on something else");
-		doctor_remedy(d, DOCTOR_INDEX, "CREATE INDEX CONCURRENTLY ON %s (id) WHERE processed_at IS NULL",
-		              d->full_name);
+		doctor_remedy(d, DOCTOR_INDEX, "CREATE INDEX CONCURRENTLY %sON %s (id) WHERE processed_at IS NULL",
+		              d->new_index, d->full_name);
 	} else if (!is_true(r, 1)) {
 		doctor_say(d, DOCTOR_INDEX, DOCTOR_WARNING, "%s is not valid: it is being built, or that failed", name);
 		doctor_remedy(d, DOCTOR_INDEX, "REINDEX INDEX CONCURRENTLY %s", name);
@@ -192,7 +198,7 @@ static void check_trigger(struct doctor *d)
 	if (PQntuples(r) == 1 && !d->has_trigger)
 		doctor_remedy(d, DOCTOR_TRIGGER, "ALTER TABLE %s ENABLE TRIGGER relay_notify", d->full_name);
 	else if (!is_right || !is_current)
-		doctor_remedy(d, DOCTOR_TRIGGER, "`%s`, as the table's owner", doctor_install(d));
+		doctor_remedy(d, DOCTOR_TRIGGER, "`%s`, as the table's owner, %s", doctor_install(d), d->owner);
 	PQclear(r);
 }
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "cmd/reconcile.h"
 #include "cmd/reconcile_sql.h"
+#include "cmd/shell.h"
 #include "core/pace.h"
 
 enum { EVERY_MS = 250, SHOWN_BYTES = 600, MOST_IN_A_TABLE = 1000 };
@@ -192,6 +193,34 @@ static void print_line(const char *label, int64_t n, const char *what)
 	printf("%-12s%12" PRId64 "  %s\n", label, n, what);
 }
 
+/* The command that repairs what this one has found. */
+static void print_repair(const struct reconcile *r, const char *more, int64_t repairs, const char *what)
+{
+	const struct options *o = r->o;
+	struct buf command = {0};
+	buf_printf(&command, "relay reconcile --repair%s", more);
+	if (repairs > o->max_repairs)
+		buf_printf(&command, " --max-repairs %" PRId64, repairs);
+	if (o->object_type != NULL)
+		shell_add_flag(&command, "--object-type", o->object_type);
+	if (o->since_id != NULL)
+		shell_add_flag(&command, "--since-id", o->since_id);
+	if (strcmp(o->table, "fga_outbox") != 0)
+		shell_add_flag(&command, "--table", o->table);
+	printf("`%s` %s\n", command.p, what);
+	buf_free(&command);
+}
+
+static void show_remedy(const struct reconcile *r)
+{
+	const int64_t all = totals_differences(&r->totals);
+	const int64_t foreign = r->totals.differences[DIFFERENCE_FOREIGN];
+	if (all > foreign)
+		print_repair(r, "", all - foreign, "inserts rows that put it right, once you have said yes");
+	if (foreign > 0)
+		print_repair(r, " --foreign", all, "also has those deleted that no row ever had");
+}
+
 void show_totals(const struct reconcile *r)
 {
 	const struct totals *t = &r->totals;
@@ -211,6 +240,8 @@ void show_totals(const struct reconcile *r)
 	else if (t->repairs > 0)
 		printf("%" PRId64 "%s inserted: once relay has delivered them, reconcile again\n", t->repairs,
 		       t->repairs == 1 ? " row was" : " rows were");
+	else
+		show_remedy(r);
 }
 
 int64_t totals_differences(const struct totals *t)

@@ -43,6 +43,10 @@ struct rule {
 
 #define ASK_URL "check FGA_API_URL"
 #define ASK_STORE "check FGA_STORE_ID"
+#define ASK_GONE \
+	ASK_STORE \
+	"; if the store was deleted, make one and its model, name them, restart relay, and `relay reconcile " \
+	"--repair` brings the tuples back"
 #define ASK_MODEL "check FGA_MODEL_ID"
 #define ASK_BOTH "check FGA_STORE_ID and FGA_MODEL_ID, and that the store has a model"
 #define ASK_TOKEN "check FGA_API_TOKEN, or FGA_API_TOKEN_ISSUER and FGA_API_AUDIENCE"
@@ -108,7 +112,7 @@ static const struct rule write_rules[] = {
 static const struct rule check_rules[] = {
 	{200, BODY_OBJECT, NULL, NULL, D, HINT_NONE, false, NULL, NULL},
 	{200, BODY_EMPTY, NULL, NULL, D, HINT_NONE, false, NULL, NULL},
-	{404, BODY_ERROR, "store_id_not_found", NULL, H, HINT_NONE, false, " does not exist at this OpenFGA", ASK_STORE},
+	{404, BODY_ERROR, "store_id_not_found", NULL, H, HINT_NONE, false, " does not exist at this OpenFGA", ASK_GONE},
 	{400, BODY_ERROR, "authorization_model_not_found", NULL, H, HINT_NONE, false, " does not exist in this store", ASK_MODEL},
 	{404, BODY_ERROR, "authorization_model_not_found", NULL, H, HINT_NONE, false, " does not exist in this store", ASK_MODEL},
 	{400, BODY_ERROR, "validation_error", "invalid GetStoreRequest.StoreId:", H, HINT_NONE, false, " is not what an id looks like", ASK_STORE},

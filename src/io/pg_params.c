@@ -422,7 +422,7 @@ bool pg_params_result_error(const PGresult *result, struct err *e)
 	    {"3F000", ERR_CONFIG, "check the schema in --table"},
 	    {"42703", ERR_CONFIG, "the table is not the one that relay expects: `relay install` says what differs"},
 	    {"42501", ERR_CONFIG, "grant it: `relay doctor` says what is missing, `relay install --role NAME` does it"},
-	    {"42704", ERR_CONFIG, "is this Postgres older than 14? relay needs 14 or later"},
+	    {"42704", ERR_CONFIG, "relay needs Postgres 14 or later: upgrade it"},
 	    {"42883", ERR_CONFIG, "a column has another type than relay expects: `relay install` says what differs"},
 	    {"42804", ERR_CONFIG, "a column has another type than relay expects: `relay install` says what differs"},
 	    {"25006", ERR_TRANSIENT,
@@ -434,7 +434,7 @@ bool pg_params_result_error(const PGresult *result, struct err *e)
 	     "of NOTIFY's queue, a session that listens and keeps a transaction open holds up the end: end that "
 	     "transaction (pg_stat_activity), and watch pg_notification_queue_usage()"},
 	    {"55P03", ERR_TRANSIENT, "somebody holds a lock on the table: see pg_locks and pg_stat_activity"},
-	    {"57014", ERR_TRANSIENT, "was it cancelled, or does somebody hold a lock (pg_locks)?"},
+	    {"57014", ERR_TRANSIENT, "see in pg_locks whether somebody holds a lock, or who cancelled it"},
 	    {"23", ERR_CONFIG, "a constraint on the table refuses what relay marks: drop it"},
 	    {"42", ERR_CONFIG, "`relay install` says what differs from the table that relay expects"},
 	    {"28", ERR_CONFIG, "check the user and the password"},

@@ -10,6 +10,7 @@ from ledger import Ledger
 from load import Load
 from postgres import Cluster
 from process import die_with_parent, wait_until
+from prometheus import Prometheus
 from proxy import Proxy
 from relay import Relay, environment
 from stage import Network, Stage
@@ -29,6 +30,14 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def cluster():
     made = Cluster()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def calm():
+    """A cluster where no transaction can be prepared, as Postgres comes: doctor has nothing to warn of."""
+    made = Cluster(settings="max_prepared_transactions = 0\n")
     yield made
     made.close()
 
@@ -193,6 +202,21 @@ def stage(network, whole_stage):
         whole_stage.reset()
         yield whole_stage
         whole_stage.rest()
+
+
+@pytest.fixture
+def prometheus(tmp_path):
+    """prometheus(relay): a Prometheus with our configuration that has scraped this relay, and found nothing wrong."""
+    made = []
+
+    def make(relay):
+        made.append(Prometheus(f"{tmp_path}/prometheus-{len(made)}", f"127.0.0.1:{relay.port}"))
+        wait_until(lambda: made[-1].value("relay_ready") == 1 and not made[-1].firing(), 60)
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.close()
 
 
 @pytest.fixture

@@ -243,6 +243,12 @@ class Standby(Cluster):
         self.log = open(f"{self.folder}/log", "wb")
         self.start()
 
+    def wait_replayed(self, database):
+        """All that the primary has committed there is here."""
+        position = database.value("SELECT pg_current_wal_lsn()")
+        with self.connect("postgres") as connection:
+            wait_until(lambda: connection.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [position]).fetchone()[0], 30)
+
     def promote(self):
         with self.connect("postgres") as admin:
             assert admin.execute("SELECT pg_promote()").fetchone()[0]

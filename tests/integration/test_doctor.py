@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import time
+from contextlib import closing
 from email.utils import formatdate
 
 import pytest
@@ -15,7 +16,7 @@ import openfga
 from datastore import read_only
 from issuer import CLIENT
 from pgbouncer import Pgbouncer
-from postgres import Cluster
+from postgres import Cluster, Standby
 from process import free_port, wait_until
 from proxy import Reply
 from relay import BINARY, environment, run
@@ -60,14 +61,6 @@ def examine(database, store, expected, *flags, **extra):
 def burn(database, n=20_001):
     """So many transactions come and go."""
     database.execute(f"DO $$ BEGIN FOR i IN 1..{n} LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$")
-
-
-@pytest.fixture(scope="module")
-def calm():
-    """A cluster where no transaction can be prepared, as Postgres comes."""
-    made = Cluster(settings="max_prepared_transactions = 0\n")
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -280,6 +273,72 @@ def test_a_read_only_database(cluster, db, store):
     with cluster.connect("postgres") as admin:
         admin.execute(finding["remedy"].split(";")[0])
     examine(db, store, USUAL)
+
+
+def test_a_standby(store):
+    """Connected to as it is, and beside its primary."""
+    primary = Cluster(settings="max_prepared_transactions = 0\n")
+    standby = Standby(primary)
+    try:
+        db = primary.create()
+        db.create_outbox()
+        assert run("install", database=db).returncode == 0
+        standby.wait_replayed(db)
+        findings = examine(standby.url(db.name), store, {"postgres": "failure", "listen": "failure"})
+        assert "127.0.0.1 is a standby" in findings["postgres"]["summary"]
+        assert "name the primary in DATABASE_URL, with target_session_attrs=read-write" in findings["postgres"]["remedy"]
+        both = f"postgres://postgres@127.0.0.1:{standby.port},127.0.0.1:{primary.port}/{db.name}?sslmode=disable"
+        examine(both, store, {"postgres": "failure", "listen": "failure"})
+        examine(f"{both}&target_session_attrs=read-write", store, {})
+        db.reconnect()
+        primary.stop()
+        expected = {"postgres": "failure", **skipped(POSTGRES[1:]), "rows": "skipped"}
+        findings = examine(f"{both}&target_session_attrs=read-write", store, expected)
+        assert findings["postgres"]["remedy"] == "name the primary as well, or promote a standby"
+    finally:
+        standby.close()
+        primary.close()
+
+
+OLDER = """
+ALTER FUNCTION pg_catalog.current_setting(text) RENAME TO own;
+ALTER FUNCTION pg_catalog.set_config(text, text, boolean) RENAME TO own;
+CREATE FUNCTION pg_catalog.current_setting(name text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT CASE name WHEN 'server_version' THEN '13.22' WHEN 'server_version_num' THEN '130022' ELSE pg_catalog.own(name) END $$;
+CREATE FUNCTION pg_catalog.set_config(name text, value text, is_local boolean) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+    IF name = 'idle_session_timeout' THEN
+        RAISE undefined_object USING MESSAGE = 'unrecognized configuration parameter "idle_session_timeout"';
+    END IF;
+    RETURN pg_catalog.own(name, value, is_local);
+END $$
+"""
+
+
+def test_a_postgres_before_14(db, store):
+    """A stub stands in for what Debian does not have: in this database two of Postgres's functions answer as those of 13 do."""
+    db.execute(OLDER)
+    finding = examine(db, store, {**USUAL, "version": "failure"})["version"]
+    assert finding["summary"] == "13.22 is older than relay supports" and "14 or later" in finding["remedy"]
+    for command in ("status", "drain", "reconcile"):
+        done = run(command, env=environment(db, store, **PATIENT))
+        assert done.returncode in (2, 3) and "14 or later" in done.stderr, (command, done.stderr)
+
+
+def test_a_queue_of_notifications_that_fills(still_db, store):
+    """A session that listens stays in a transaction: it keeps 100 MB of the 8 GB that there are, and that cannot be had here."""
+    db = still_db
+    with closing(db.cluster.connect(db.name)) as idler:
+        idler.execute("LISTEN something")
+        idler.execute("BEGIN")
+        pid = idler.execute("SELECT pg_backend_pid()").fetchone()[0]
+        db.execute("SELECT pg_notify('something', repeat('x', 7900) || n) FROM generate_series(1, 12500) AS n")
+        findings = examine(db, store, {**USUAL, "queue": "warning"})
+        assert re.match(r"1\.\d % full: a session that listens keeps a transaction open", findings["queue"]["summary"])
+        remedy = findings["queue"]["remedy"]
+        assert remedy.startswith(f"session {pid} (postgres, database {db.name}) has been in a transaction for ")
+        db.execute(remedy[remedy.index("SELECT"):])
+        wait_until(lambda: not db.value("SELECT count(*) FROM pg_stat_activity WHERE pid = %s", pid))
+        examine(db, store, USUAL)
 
 
 def test_an_old_snapshot(still_db, store):

@@ -192,6 +192,27 @@ def test_every_alert_has_its_section():
         assert f"*{rule['labels']['severity']}*" in text, name
 
 
+def test_prometheus_itself_scrapes_a_relay_and_fires(db, durable_fga, durable_store, start, prometheus):
+    relay = start(db, durable_store, "--sweep-interval", "300ms")
+    server = prometheus(relay)
+    target, = server.data("targets")["activeTargets"]
+    assert (target["scrapeUrl"], target["labels"]["job"]) == (f"http://127.0.0.1:{relay.port}/metrics", "relay")
+    db.wait_delivered(*db.insert(*map(archive, range(3))))
+    until(lambda: server.value('relay_rows_delivered_total{job="relay"}') == 3)
+
+    def loaded():
+        return {rule["name"]: rule["health"] for group in server.data("rules")["groups"] for rule in group["rules"]}
+
+    until(lambda: loaded() == {rule["alert"]: "ok" for rule in rules()})
+    assert server.firing() == {}
+    durable_fga.stop()
+    try:
+        said = server.wait_firing("RelayOpenFGAUnavailable")
+        assert f"OpenFGA is not available to relay 127.0.0.1:{relay.port}" in said
+    finally:
+        durable_fga.start()
+
+
 def test_the_dashboard_is_whole():
     with open(f"{MONITORING}/grafana/relay.json") as f:
         dashboard = json.load(f)

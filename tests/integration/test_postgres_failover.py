@@ -6,7 +6,6 @@ import pytest
 
 from faults import QUICK, all_is_well, complains
 from postgres import Cluster, Database, Standby
-from process import wait_until
 from rows import archive, archives
 
 
@@ -29,13 +28,6 @@ def both(database, attributes, *servers):
     return f"postgres://postgres@{hosts}/{database.name}?sslmode=disable&target_session_attrs={attributes}"
 
 
-def wait_replayed(database, standby):
-    """All that the primary has committed is on the standby."""
-    position = database.value("SELECT pg_current_wal_lsn()")
-    with standby.connect("postgres") as connection:
-        wait_until(lambda: connection.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [position]).fetchone()[0], 30)
-
-
 def on(server, database):
     """The same database on another server."""
     return Database(server, database.name)
@@ -56,7 +48,7 @@ def test_the_primary_away_and_back_and_then_gone_for_good(pair, store, start):
     all_is_well(db, store, relay, range(4))
     relay.signal(signal.SIGSTOP)  # so that the last row is on the standby before anybody delivers it
     db.insert(archive(4))
-    wait_replayed(db, standby)
+    standby.wait_replayed(db)
     db.reconnect()
     primary.stop(signal.SIGQUIT)
     standby.promote()
@@ -73,7 +65,7 @@ def test_a_standby_alone_is_told_and_serves_once_it_is_promoted(pair, store, sta
     db = primary.create()
     db.create_outbox()
     db.insert(archive(0))
-    wait_replayed(db, standby)
+    standby.wait_replayed(db)
     relay = start(standby.url(db.name), store, *QUICK, ready=False)
     complains(relay, "target_session_attrs=read-write")
     standby.promote()
@@ -90,7 +82,7 @@ def test_a_primary_that_hangs_does_not_keep_it_from_the_standby(pair, store, sta
     db = primary.create()
     db.create_outbox()
     db.insert(archive(0))
-    wait_replayed(db, standby)
+    standby.wait_replayed(db)
     db.reconnect()
     primary.process.send_signal(signal.SIGSTOP)
     try:

@@ -181,7 +181,7 @@ static const struct expected checks[] = {
 	{0, 200, "[]", R, HINT_NONE, false, "WHAT: OpenFGA answered 200, not as OpenFGA does: []; check FGA_API_URL"},
 	{0, 200, PAGE, R, HINT_NONE, false, "WHAT: OpenFGA answered 200, not as OpenFGA does: <!DOCTYPE html>"},
 	{0, 200, "", R, HINT_NONE, false, "WHAT: OpenFGA answered 200 with an empty body"},
-	{0, 404, E("store_id_not_found", "Store ID not found"), H, HINT_NONE, false, "WHAT does not exist at this OpenFGA: check FGA_STORE_ID"},
+	{0, 404, E("store_id_not_found", "Store ID not found"), H, HINT_NONE, false, "WHAT does not exist at this OpenFGA: check FGA_STORE_ID; if the store was deleted, make one and its model, name them, restart relay, and `relay reconcile --repair` brings the tuples back"},
 	{0, 400, E("authorization_model_not_found", "Authorization Model '" STORE "' not found"), H, HINT_NONE, false, "WHAT does not exist in this store: check FGA_MODEL_ID"},
 	{0, 404, E("authorization_model_not_found", "x"), H, HINT_NONE, false, "WHAT does not exist in this store: check FGA_MODEL_ID"},
 	{0, 400, E("validation_error", "invalid GetStoreRequest.StoreId: " PATTERN), H, HINT_NONE, false, "WHAT is not what an id looks like: check FGA_STORE_ID"},

@@ -14,7 +14,7 @@
 /* What may be looked at, so that asking costs the same however large the table is. */
 enum {
 	FIGURES_MAX_ROWS = 100000,  /* pending ones */
-	FIGURES_MAX_WALKED = 50000, /* of the newest, delivered or not */
+	FIGURES_MAX_WALKED = 20000, /* of the newest, delivered or not */
 	FIGURES_MAX_DELETES = 10000,
 	FIGURES_MAX_REFUSED = 10000,
 	FIGURES_MAX_SESSIONS = 50,

@@ -4,8 +4,12 @@
  *   direct commit FILE DATABASE RATE [URL]  commits one row after the other, RATE a second on average; with a URL, each
  *                                           row's Write is sent right after its commit
  *
- * URL is OpenFGA's /stores/ID/write. FILE has one Write a line; for `commit`, the row's key and its payload stand
- * before it, with a tab after each. The first thing that goes wrong ends it with 1. */
+ *   direct read FILE URL                    reads the whole store, a page after the other; prints how many seconds that
+ *                                           took, and how many tuples there are
+ *
+ * URL is OpenFGA's /stores/ID/write, or for `read` its /stores/ID/read; FILE is not looked at then. FILE has one Write
+ * a line; for `commit`, the row's key and its payload stand before it, with a tab after each. The first thing that goes
+ * wrong ends it with 1. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <libpq-fe.h>
@@ -226,6 +230,64 @@ static void commit_all(const struct lines *rows, const char *database, double ra
 	PQfinish(pg);
 }
 
+struct body {
+	char *text;
+	size_t n;
+};
+
+static size_t keep_body(const char *bytes, size_t size, size_t n, void *arg)
+{
+	struct body *body = arg;
+	body->text = realloc(body->text, body->n + size * n + 1);
+	if (body->text == NULL)
+		fail("out of memory");
+	memcpy(body->text + body->n, bytes, size * n);
+	body->n += size * n;
+	body->text[body->n] = '\0';
+	return size * n;
+}
+
+/* The page's tuples; *token, of so many bytes, becomes that of the next page, empty after the last one. Nobody's id has
+ * a quotation mark in it here. */
+static size_t read_page(const char *page, char *token, size_t size)
+{
+	static const char before[] = "\"continuation_token\":\"";
+	const char *found = strstr(page, before);
+	size_t n = 0;
+	if (found == NULL)
+		fail("a page has no continuation_token");
+	found += sizeof before - 1;
+	snprintf(token, size, "%.*s", (int)strcspn(found, "\""), found);
+	for (const char *key = page; (key = strstr(key, "\"key\":")) != NULL; key++)
+		n++;
+	return n;
+}
+
+static void read_all(const char *url, struct curl_slist *headers)
+{
+	CURL *easy = connection_new(url, headers);
+	struct body page = {0};
+	char token[1024] = "";
+	size_t tuples = 0;
+	double began = seconds();
+	if (curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, keep_body) != CURLE_OK ||
+	    curl_easy_setopt(easy, CURLOPT_WRITEDATA, &page) != CURLE_OK)
+		fail("curl cannot be set up");
+	do {
+		char question[sizeof token + 100];
+		snprintf(question, sizeof question,
+		         "{\"page_size\":100,\"continuation_token\":\"%s\",\"consistency\":\"HIGHER_CONSISTENCY\"}",
+		         token);
+		set_body(easy, question);
+		page.n = 0;
+		expect_accepted(easy, curl_easy_perform(easy));
+		tuples += read_page(page.text, token, sizeof token);
+	} while (token[0] != '\0');
+	printf("%.6f %zu\n", seconds() - began, tuples);
+	free(page.text);
+	curl_easy_cleanup(easy);
+}
+
 /* 0 when it is not a positive number. */
 static double positive(const char *text)
 {
@@ -239,8 +301,9 @@ int main(int argc, char **argv)
 	double number = argc >= 5 ? positive(argv[4]) : 0;
 	bool writes = argc == 5 && strcmp(argv[1], "write") == 0 && number >= 1;
 	bool commits = (argc == 5 || argc == 6) && strcmp(argv[1], "commit") == 0 && number > 0;
-	if (!writes && !commits)
-		fail("usage: direct write FILE URL N | direct commit FILE DATABASE RATE [URL]");
+	bool reads = argc == 4 && strcmp(argv[1], "read") == 0;
+	if (!writes && !commits && !reads)
+		fail("usage: direct write FILE URL N | direct commit FILE DATABASE RATE [URL] | direct read FILE URL");
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		fail("curl cannot be set up");
 	struct lines lines = read_lines(argv[2]);
@@ -248,6 +311,8 @@ int main(int argc, char **argv)
 	headers = curl_slist_append(headers, "Expect:");
 	if (writes)
 		write_all(&lines, argv[3], (size_t)number, headers);
+	else if (reads)
+		read_all(argv[3], headers);
 	else
 		commit_all(&lines, argv[3], number, argv[5], headers);
 	curl_slist_free_all(headers);

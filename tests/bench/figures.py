@@ -66,9 +66,23 @@ def claim_figures(part):
         yield f"claim: under an old snapshot last / first, {unit}", [through[-1] / through[0]]
 
 
+def status_figures(part):
+    for name, times in part["conditions"].items():
+        yield f"status: {name}, ms", times
+
+
+def reconcile_figures(part):
+    runs = part["runs"]
+    yield f"reconcile: reading {part['tuples']:,} tuples alone, s", column(runs["read"], "seconds")
+    yield f"reconcile: {part['tuples']:,} tuples, s", column(runs["reconcile"], "seconds")
+    yield "reconcile: relay / reading alone", ratios(runs, "reconcile", "read", "seconds")
+    yield "reconcile: relay's peak resident memory, MiB", column(runs["reconcile"], "peak_rss_mib")
+
+
 def figures(data):
     """{figure: {"median", "low", "high"}} of all parts that were measured."""
-    parts = {"drain": drain_figures, "latency": latency_figures, "insert": insert_figures, "claim": claim_figures}
+    parts = {"drain": drain_figures, "latency": latency_figures, "insert": insert_figures, "claim": claim_figures, "status": status_figures,
+             "reconcile": reconcile_figures}
     return {name: summary(values) for part, of in parts.items() if part in data for name, values in of(data[part])}
 
 

@@ -33,6 +33,11 @@ FIGURES = {
     *(f"insert: {n} clients, trigger / {base}" for n in (8, 32) for base in ("sweep", "none")),
     *(f"claim: {name}, {unit}" for unit in ("buffers", "ms") for name in ("empty", *CONDITIONS)),
     *(f"claim: {name} / empty, {unit}" for unit in ("buffers", "ms") for name in CONDITIONS),
+    *(f"status: {name}, ms" for name in ("empty", "2,000 processed", "2,000 processed, 200 refused")),
+    "reconcile: reading 2,000 tuples alone, s",
+    "reconcile: 2,000 tuples, s",
+    "reconcile: relay / reading alone",
+    "reconcile: relay's peak resident memory, MiB",
     *(f"claim: under an old snapshot {when} / first, {unit}" for unit in ("buffers", "ms") for when in ("all through", "last")),
 }
 

@@ -1,4 +1,4 @@
-"""The plots that README shows, from the data file alone: plain SVG that reads well on light and on dark ground."""
+"""The plots that README and the benchmark's show, from the data file alone: plain SVG that reads well on light and on dark ground."""
 
 import math
 import os

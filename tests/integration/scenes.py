@@ -1,7 +1,6 @@
 """What has happened before the commands of a document's section are typed, and what must be true afterwards. A section without a scene finds
 everything in order, and a relay that runs."""
 
-import signal
 from contextlib import contextmanager
 
 import psycopg
@@ -131,7 +130,7 @@ def no_privilege(stage):
 def no_store(stage):
     stage.store.delete()
     stage.store = None
-    stage.relay.signal(signal.SIGHUP)
+    stage.relay.wait_not_ready("no store named", timeout=30)
     yield
 
 

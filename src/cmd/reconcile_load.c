@@ -10,7 +10,8 @@
 #include "cmd/session.h"
 #include "core/copy_text.h"
 
-enum { PAGES_BETWEEN_CHUNKS = 16, MOST_WAITING_BYTES = 2 * 1024 * 1024 };
+/* Postgres is woken for a good many pages at a time: on a small machine it takes the processor from OpenFGA. */
+enum { PAGES_BETWEEN_CHUNKS = 16, LEAST_PUT_BYTES = 256 * 1024, MOST_WAITING_BYTES = 2 * 1024 * 1024 };
 
 /* Rows */
 
@@ -96,6 +97,8 @@ static bool put(struct reconcile *r, struct err *e)
 
 static bool end_copy(struct reconcile *r, struct err *e)
 {
+	if (!put(r, e))
+		return false;
 	if (PQputCopyEnd(r->conn, NULL) != 1)
 		return lost(r, e);
 	PGresult *result = rows_take(r, e);
@@ -142,7 +145,7 @@ bool load_page(void *arg, const struct page *page, struct err *e)
 		return true;
 	if (l->doing == LOAD_RESTS && !begin_copy(r, e))
 		return false;
-	if (!put(r, e))
+	if (l->waiting.n >= LEAST_PUT_BYTES && !put(r, e))
 		return false;
 	if (l->has_all || l->pages < PAGES_BETWEEN_CHUNKS)
 		return true;
@@ -169,7 +172,7 @@ bool load_end(struct reconcile *r, struct err *e)
 	struct load *l = &r->load;
 	if (l->doing == LOAD_READS && !end_chunk(r, e))
 		return false;
-	if (l->waiting.n > 0 && !((l->doing == LOAD_COPIES || begin_copy(r, e)) && put(r, e)))
+	if (l->waiting.n > 0 && l->doing == LOAD_RESTS && !begin_copy(r, e))
 		return false;
 	if (l->doing == LOAD_COPIES && !end_copy(r, e))
 		return false;

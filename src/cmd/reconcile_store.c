@@ -157,15 +157,17 @@ static void ask_page(struct store *s, struct str token, unsigned tuples)
 }
 
 /* Waits for a page, and makes it smaller until it is one that can be kept whole. */
-static bool take(struct store *s, struct str token, unsigned *tuples, struct page *page, struct err *e)
+static bool wait_for_page(struct store *s, struct str token, unsigned *tuples, struct str *body, struct err *e)
 {
 	for (;;) {
 		while (!s->is_there && !s->failed)
 			event_base_loop(s->base, EVLOOP_ONCE);
 		if (!end(s, e))
 			return false;
-		if (!s->is_truncated)
-			return page_read(buf_str(&s->answers[s->at]), &s->arena, page, e);
+		if (!s->is_truncated) {
+			*body = buf_str(&s->answers[s->at]);
+			return true;
+		}
 		if (*tuples == 1)
 			return err_set(e, ERR_TRANSIENT, "OpenFGA has a tuple that is too large to be read");
 		*tuples /= 2;
@@ -180,6 +182,18 @@ static unsigned larger(unsigned tuples)
 	return tuples < PAGE_MAX_TUPLES ? tuples : PAGE_MAX_TUPLES;
 }
 
+/* Asks for the page behind one that has come; false: there is none. */
+static bool ask_behind(struct store *s, struct str next, struct buf *token, unsigned *tuples)
+{
+	if (next.n == 0)
+		return false;
+	buf_clear(token);
+	buf_add_str(token, next);
+	*tuples = larger(*tuples);
+	ask_page(s, buf_str(token), *tuples);
+	return true;
+}
+
 bool store_read(struct store *s, store_page_fn *fn, void *arg, struct err *e)
 {
 	unsigned tuples = PAGE_MAX_TUPLES;
@@ -189,14 +203,16 @@ bool store_read(struct store *s, store_page_fn *fn, void *arg, struct err *e)
 	ask_page(s, (struct str){0}, tuples);
 	while (ok && more) {
 		struct page page;
-		ok = take(s, buf_str(&token), &tuples, &page, e);
-		more = ok && page.token.n > 0;
-		if (more) {
-			buf_clear(&token);
-			buf_add_str(&token, page.token);
-			tuples = larger(tuples);
-			ask_page(s, page.token, tuples);
-		}
+		struct str body;
+		ok = wait_for_page(s, buf_str(&token), &tuples, &body, e);
+		if (!ok)
+			break;
+		more = ask_behind(s, page_peek(body), &token, &tuples);
+		ok = page_read(body, &s->arena, &page, e);
+		if (ok && more && !str_eq(page.token, buf_str(&token)))
+			ok = err_set(e, ERR_TRANSIENT, "OpenFGA's page of tuples has two tokens");
+		if (ok && !more)
+			more = ask_behind(s, page.token, &token, &tuples);
 		ok = ok && fn(arg, &page, e);
 		arena_reset(&s->arena);
 	}

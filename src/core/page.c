@@ -143,3 +143,39 @@ bool page_read(struct str body, struct arena *arena, struct page *out, struct er
 		return err_set(e, ERR_TRANSIENT, "OpenFGA's page of tuples has no tuples, or some without their key");
 	return true;
 }
+
+static size_t without_white(struct str s)
+{
+	while (s.n > 0 && strchr(" \t\r\n", s.p[s.n - 1]) != NULL)
+		s.n--;
+	return s.n;
+}
+
+/* Takes this byte, and white space behind it, off the end. */
+static bool take_off(struct str *s, char c)
+{
+	s->n = without_white(*s);
+	if (s->n == 0 || s->p[s->n - 1] != c)
+		return false;
+	s->n--;
+	return true;
+}
+
+struct str page_peek(struct str body)
+{
+	const struct str name = STR("\"continuation_token\"");
+	if (!take_off(&body, '}') || !take_off(&body, '"'))
+		return (struct str){0};
+	struct str token = {body.p + body.n, 0};
+	while (body.n > 0 && strchr("\"\\", body.p[body.n - 1]) == NULL) {
+		body.n--;
+		token.p--;
+		token.n++;
+	}
+	if (!take_off(&body, '"') || !take_off(&body, ':'))
+		return (struct str){0};
+	body.n = without_white(body);
+	if (body.n < name.n || !str_eq((struct str){body.p + body.n - name.n, name.n}, name))
+		return (struct str){0};
+	return token;
+}

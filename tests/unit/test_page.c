@@ -86,6 +86,32 @@ static void reads_tuples_and_where_the_next_ones_are(void **state)
 	assert_str(page.tuples[3].context, "");
 }
 
+static void the_token_is_told_from_the_end(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *body;
+		const char *token;
+	} cases[] = {
+	    {"{\"tuples\":[],\"continuation_token\":\"abc=\"}", "abc="},
+	    {"{\"tuples\": [], \"continuation_token\" : \"abc=\" } \n", "abc="},
+	    {"{\"tuples\":[],\"continuation_token\":\"\"}", ""},
+	    {"{\"continuation_token\":\"abc\",\"tuples\":[]}", ""},
+	    {"{\"tuples\":[{\"context\":{\"continuation_token\":\"abc\"}}]}", ""},
+	    {"{\"tuples\":\"\\\"continuation_token\\\":\\\"abc\"}", ""},
+	    {"{\"tuples\":[],\"continuation_token\":\"a\\\\b\"}", ""},
+	    {"{\"tuples\":[],\"token\":\"abc\"}", ""},
+	    {"continuation_token\":\"abc\"}", ""},
+	    {"\"continuation_token\":\"abc\"}", "abc"},
+	    {"\"abc\"}", ""},
+	    {"\"}", ""},
+	    {"}", ""},
+	    {"", ""},
+	};
+	for (size_t i = 0; i < COUNT(cases); i++)
+		assert_str(page_peek(str_of(cases[i].body)), cases[i].token);
+}
+
 static void the_last_page(void **state)
 {
 	(void)state;
@@ -141,6 +167,7 @@ int main(void)
 	    cmocka_unit_test_teardown(asks_for_a_page, reset),
 	    cmocka_unit_test_teardown(asks_for_a_tuple_as_it_is_now, reset),
 	    cmocka_unit_test_teardown(reads_tuples_and_where_the_next_ones_are, reset),
+	    cmocka_unit_test_teardown(the_token_is_told_from_the_end, reset),
 	    cmocka_unit_test_teardown(the_last_page, reset),
 	    cmocka_unit_test_teardown(a_nul_in_a_context, reset),
 	    cmocka_unit_test_teardown(what_is_no_page, reset),

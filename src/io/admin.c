@@ -5,7 +5,6 @@
 #include <event2/bufferevent.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
-#include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -70,12 +69,17 @@ static void answer_page(struct admin *a, const char *query, struct reply *r)
 /* Nothing, or since=N. */
 static bool read_since(const char *query, uint64_t *since)
 {
-	char end = '\0';
+	static const char name[] = "since=";
 	*since = 0;
 	if (query == NULL)
 		return true;
-	bool is_plain = query[strspn(query, "since=0123456789")] == '\0';
-	return is_plain && sscanf(query, "since=%19" SCNu64 "%c", since, &end) == 1;
+	if (strncmp(query, name, strlen(name)) != 0)
+		return false;
+	const char *number = query + strlen(name);
+	size_t digits = strspn(number, "0123456789");
+	errno = 0;
+	*since = strtoull(number, NULL, 10);
+	return digits > 0 && number[digits] == '\0' && errno == 0;
 }
 
 static void answer_overview(struct admin *a, const char *query, struct reply *r)

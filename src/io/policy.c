@@ -8,9 +8,10 @@
 static struct str between(const char *html, const char *open, const char *close)
 {
 	const char *from = strstr(html, open);
-	const char *to = from != NULL ? strstr(from, close) : NULL;
-	ASSERT(to != NULL);
+	ASSERT(from != NULL);
 	from += strlen(open);
+	const char *to = strstr(from, close);
+	ASSERT(to != NULL);
 	return (struct str){from, (size_t)(to - from)};
 }
 

@@ -29,7 +29,7 @@ static void on_step(evutil_socket_t fd, short what, void *arg)
 
 struct overview *overview_new(struct engine *e, const struct overview_callbacks *callbacks, void *arg)
 {
-	static const struct timeval step = {HISTORY_STEP_MS / 1000, HISTORY_STEP_MS % 1000 * 1000};
+	static const struct timeval step = {HISTORY_STEP_MS / 1000, HISTORY_STEP_MS % 1000 * 1000L};
 	struct overview *o = xcalloc(1, sizeof *o);
 	o->engine = e;
 	o->callbacks = callbacks;

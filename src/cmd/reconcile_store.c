@@ -209,8 +209,6 @@ bool store_read(struct store *s, store_page_fn *fn, void *arg, struct err *e)
 			break;
 		more = ask_behind(s, page_peek(body), &token, &tuples);
 		ok = page_read(body, &s->arena, &page, e);
-		if (ok && more && !str_eq(page.token, buf_str(&token)))
-			ok = err_set(e, ERR_TRANSIENT, "OpenFGA's page of tuples has two tokens");
 		if (ok && !more)
 			more = ask_behind(s, page.token, &token, &tuples);
 		ok = ok && fn(arg, &page, e);

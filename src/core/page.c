@@ -177,5 +177,8 @@ struct str page_peek(struct str body)
 	body.n = without_white(body);
 	if (body.n < name.n || !str_eq((struct str){body.p + body.n - name.n, name.n}, name))
 		return (struct str){0};
-	return token;
+	body.n -= name.n;
+	/* A member of the page itself: within a text its quotation marks would be escaped, and deeper more would
+	 * follow. */
+	return take_off(&body, ',') || take_off(&body, '{') ? token : (struct str){0};
 }

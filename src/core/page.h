@@ -31,7 +31,8 @@ void page_body_of(const struct tuple *t, struct buf *out);
 bool page_read(struct str body, struct arena *arena, struct page *out, struct err *e) MUST_CHECK;
 
 /* The page's token, before the page is read, so that the next one can be on its way meanwhile: it stands at the end, as
- * OpenFGA writes it. Empty where it does not, or there is none; what page_read says counts. */
+ * OpenFGA writes it. Empty where it does not, or there is none: page_read tells. Of what page_read refuses it says
+ * nothing. */
 struct str page_peek(struct str body);
 
 #endif
